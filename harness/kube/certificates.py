@@ -9,11 +9,13 @@ from datetime import datetime, timedelta
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 BACKDATE = timedelta(hours=1)  # clocks of guests and of API servers may lag behind this one
+SIGNERS_BACKDATE = timedelta(minutes=5)  # kube-controller-manager's, so that a short validity stays one
 Key = ec.EllipticCurvePrivateKey
+SigningKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 Pair = tuple[x509.Certificate, Key]
 
 
@@ -78,6 +80,29 @@ def request(common_name: str, organizations: Iterable[str]) -> tuple[bytes, byte
     subject = x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     made = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
     return made.public_bytes(serialization.Encoding.PEM), pem_of(key)
+
+
+def signed(asked: bytes, issuer: x509.Certificate, key: SigningKey, now: datetime, lifetime: timedelta) -> bytes:
+    """Return what a CA signs for a client's request, as a cluster's own signer does (kube-apiserver-client).
+
+    Args:
+        asked: the request, as PEM.  lifetime: which ends with the CA at the latest.
+    """
+    read = x509.load_pem_x509_csr(asked)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(read.subject)
+        .issuer_name(issuer.subject)
+        .public_key(read.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - SIGNERS_BACKDATE)
+        .not_valid_after(min(now + lifetime, issuer.not_valid_after_utc))
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(authority=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), critical=False)
+    )
+    return made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
 def covered(certificate: x509.Certificate) -> frozenset[str]:

@@ -103,6 +103,10 @@ def _own_secret(what: str) -> SecretName | None:
 class ClusterAuthority(ApiModel):
     """CAs of the cluster. What no Secret is named for, the operator makes."""
 
+    keys_on_machines: bool = Field(
+        default=True,
+        description="Whether control planes have the keys of CAs; false: the executor signs, from Secrets.",
+    )
     ca_secret_ref: SecretName | None = _own_secret("the cluster's CA")
     etcd_secret_ref: SecretName | None = _own_secret("etcd's CA")
     proxy_secret_ref: SecretName | None = _own_secret("the front proxy's CA")
@@ -111,7 +115,7 @@ class ClusterAuthority(ApiModel):
     @property
     def named(self) -> bool:
         """Tell whether the object names any Secret."""
-        return any(getattr(self, name) is not None for name in type(self).model_fields)
+        return any(getattr(self, name) is not None for name in type(self).model_fields if name.endswith("_ref"))
 
 
 OWN_AUTHORITY = Cel(
@@ -122,6 +126,23 @@ OWN_AUTHORITY = Cel(
     "remove the Secrets",
     ".authority",
     holds=lambda spec: not spec.authority.named or not (spec.adopt or spec.playbooks.product is not None),
+)
+
+
+KEYS_KNOWN = Cel(
+    "!has(self.authority) || self.authority.keysOnMachines || !(self.adopt || has(self.playbooks.product))",
+    "the operator has no keys of the CAs of a cluster that is adopted, or that other playbooks make",
+    "remove it",
+    ".authority.keysOnMachines",
+    holds=lambda spec: spec.authority.keys_on_machines or not (spec.adopt or spec.playbooks.product is not None),
+)
+NOBODY_SIGNS = Cel(
+    "!has(self.authority) || self.authority.keysOnMachines || !has(self.hardening)"
+    " || !has(self.hardening.kubeletCertificatesSigned) || !self.hardening.kubeletCertificatesSigned",
+    "without the key of the CA, nothing in the cluster signs what kubelets ask for",
+    "remove it, or set authority.keysOnMachines to true",
+    ".hardening.kubeletCertificatesSigned",
+    holds=lambda spec: spec.authority.keys_on_machines or not spec.hardening.kubelet_certificates_signed,
 )
 
 
@@ -180,7 +201,7 @@ class ClusterDeploymentSpec(ApiModel):
 
     cel: ClassVar[tuple[Cel, ...]] = (
         *(*ETCD_RULES, *ADOPTION_RULES, OWN_AUTHORITY, CRIO_FROM_MIRROR),
-        *(ONE_ENDPOINT, OWN_ADDRESS),
+        *(ONE_ENDPOINT, OWN_ADDRESS, KEYS_KNOWN, NOBODY_SIGNS),
     )
     version: KubernetesVersion = Field(description="Kubernetes version.")
     components: Components = part(Components, "Versions that differ from those of the release table.")
@@ -213,7 +234,9 @@ class ClusterDeploymentSpec(ApiModel):
     maintenance: MaintenanceSettings = part(
         MaintenanceSettings, "How gently nodes are emptied, and when a member of etcd is defragmented."
     )
-    authority: ClusterAuthority = part(ClusterAuthority, "CAs of one's own, which the cluster is begun with.")
+    authority: ClusterAuthority = part(
+        ClusterAuthority, "CAs of one's own, which the cluster is begun with, and where keys are."
+    )
     health: HealthPolicy = part(HealthPolicy, "What is done about machines that are gone or hung.")
     access: Literal["Auto", "Direct", "PortForward"] = Field(
         default="Auto",

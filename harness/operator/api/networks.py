@@ -22,9 +22,13 @@ HIGHEST_VNI = (1 << 24) - 1  # RFC 7348: a VXLAN network identifier has 24 bits
 HIGHEST_PORT = 65535
 
 
-Domain = Annotated[
-    str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", max_length=253)
-]
+DOMAIN, DOMAIN_LENGTH = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", 253
+Domain = Annotated[str, StringConstraints(pattern=DOMAIN, max_length=DOMAIN_LENGTH)]
+
+
+def is_domain(text: str) -> bool:
+    """Tell whether a text is a name as DNS and certificates have them, in lower case."""
+    return len(text) <= DOMAIN_LENGTH and re.fullmatch(DOMAIN, text) is not None
 
 
 def network_of(text: str | None) -> IPv4Network | IPv6Network | None:

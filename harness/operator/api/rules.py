@@ -44,6 +44,7 @@ Part = Literal["version", "source", "settings", "machines", "addons"]
 HOSTS = "cluster_hosts"
 API_NAMES = "cluster_api_extra_sans"
 VIRTUAL_ADDRESS = "cluster_api_virtual_address"
+EXTERNAL_CA = "cluster_external_ca"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Variables that the operator sets itself, whatever spec.variables says, and what people use instead.
 OPERATORS_OWN: Mapping[str, str] = {
@@ -69,7 +70,6 @@ WITHOUT_FIELD: Mapping[str, str] = {
     "cluster_timeout_scale": "a factor for slow machines under test, which no cluster to keep has",
     "cluster_kubeconfig_server": "the kubeconfig of the executor, which people get with another server",
     "cluster_encryption_key": "a secret: a field would show it to whoever may read the object",
-    "cluster_external_ca": "the executor keeps no folder with the keys of CAs",
     **dict.fromkeys(
         (f"cluster_etcd_{name}" for name in ("endpoints", "client_path", "prefix", "delete_prefix", "users")),
         "of an etcd that several clusters share, and which no ClusterDeployment has",
@@ -184,7 +184,11 @@ VERSIONS = (
     *(SpecField(f"components.{name}", variable(name), "version") for name in COMPONENTS),
     *(SpecField(f"addons[{name}].version", variable(name), "addons") for name in BUILT_IN),
 )
-OF_ITS_OWN = (SpecField("machineSets", HOSTS, "machines"), SpecField("endpoint.address", VIRTUAL_ADDRESS))
+OF_ITS_OWN = (
+    SpecField("machineSets", HOSTS, "machines"),
+    SpecField("endpoint.address", VIRTUAL_ADDRESS),
+    SpecField("authority.keysOnMachines", EXTERNAL_CA),
+)
 KNOWN = {field.variable: field for field in (*SETTINGS, *VERSIONS, *OF_ITS_OWN)}
 
 

@@ -130,7 +130,7 @@ class ClusterLooks:
         backups = [EtcdBackup.model_validate(one) for one in self.backups.list(deployment["metadata"]["namespace"])]
         restores = [EtcdRestore.model_validate(one) for one in self.restores.list(deployment["metadata"]["namespace"])]
         world = observed(state, machines, datetime.now(UTC), backups, restores)
-        world = replace(world, taken=str(taken(deployment, self.deployments.list()) or ""))
+        world = replace(world, taken=str(taken(deployment, self.deployments.list(), self.machines.list()) or ""))
         wish, found = judged(deployment, machines, world, self._image)
         product, unusable = product_of(self._cluster, wish)
         mistakes = tuple(mistake.text for mistake in (*found, *unusable))

@@ -16,7 +16,8 @@ from harness.kube.kinds.models import StatusModel
 from harness.kube.objects import dig, now
 from harness.kube.reconcile import Controller, follow, follow_children
 from harness.kube.resources import CONFIG_MAP, JOB
-from harness.operator.api.cluster import AuthorityState, CurrentOperation
+from harness.operator.api.cluster import AppliedState, AuthorityState, CurrentOperation
+from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.resources import CLUSTER, MACHINE, RESET_FINALIZER
 from harness.operator.context import OperatorContext
 from harness.operator.controllers import executions as end_of
@@ -31,7 +32,7 @@ from harness.operator.controllers.cluster_view import (
 )
 from harness.operator.controllers.executions import cancelled
 from harness.operator.controllers.machine_phase import follow_claims, held
-from harness.operator.decide.authority import files_of, is_wanted
+from harness.operator.decide.authority import files_of, is_wanted, signs_outside
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.due import Due, Wait
 from harness.operator.decide.observed import CLONE, REBUILD
@@ -50,13 +51,19 @@ def begun(cluster: str, operation: CurrentOperation, image: str) -> CurrentOpera
 
 
 def execution_of(
-    operation: CurrentOperation, due: Due, wanted: Desired, access: str, authority: AuthorityState | None = None
+    operation: CurrentOperation,
+    due: Due,
+    wanted: Desired,
+    access: str,
+    authority: AuthorityState | None = None,
+    applied: AppliedState | None = None,
 ) -> Execution:
     """Return what is executed.
 
     Args:
         due: what is to be done.  access: how machines are reached where the object says Auto.
-        authority: the CAs of the cluster, which operations give to machines that begin its control plane.
+        authority: the CAs of the cluster, which operations give to machines that begin its control plane, or sign with.
+        applied: what was deployed before.
     """
     chosen = wanted.spec.access if wanted.spec.access != AUTO else access
     hosts = due.hosts if chosen != DIRECT else tuple(replace(host, through="") for host in due.hosts)
@@ -74,8 +81,20 @@ def execution_of(
         deadline_seconds=wanted.spec.jobs.deadline_seconds,
         digest=operation.digest or "",
         snapshot=operation.snapshot,
-        authority=files_of(authority) if operation.operation in BEGINNING and is_wanted(wanted.wish) else {},
+        authority=files_of(authority) if needs_authority(operation.operation, due, wanted.wish, applied) else {},
     )
+
+
+def needs_authority(operation: str, due: Due, wish: ClusterDeployment, applied: AppliedState | None) -> bool:
+    """Tell whether an executor is given the CAs with their keys: for machines that begin, or to sign itself.
+
+    Args:
+        applied: what was deployed before, whose keys may have to go back onto machines.
+    """
+    if not is_wanted(wish):
+        return False
+    signs = signs_outside(due.variables) or (applied is not None and signs_outside(applied.variables))
+    return operation in BEGINNING or (signs and any(one.signs for one in DUTIES if one.operation == operation))
 
 
 def entry_of(operation: str, wanted: Desired) -> str:
@@ -151,7 +170,8 @@ class ClusterInstall:
             return AGAIN_SECONDS
         try:
             authority = found.observed.authority
-            given = execution_of(running, due, found.desired, self._options.access, authority)
+            applied = found.observed.applied
+            given = execution_of(running, due, found.desired, self._options.access, authority, applied)
             make(self._cluster, given, found.cluster)
         except VmatrixError as error:
             text = f"{running.operation} cannot begin: {error.summary}"

@@ -106,7 +106,7 @@ class EndpointController:
             self._remove(deployment, endpoint, before)
             if endpoint.type == LOCAL:
                 return None
-            if refused := decide.taken(deployment, self._deployments.list()):
+            if refused := decide.taken(deployment, self._deployments.list(), self._machines.list()):
                 raise refused
             if endpoint.type == VIRTUAL:
                 return EndpointSeen(

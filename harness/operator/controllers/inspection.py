@@ -34,6 +34,7 @@ from harness.operator.context import OperatorContext
 from harness.operator.controllers.machine import ssh_login, steady
 from harness.operator.controllers.machine_phase import follow_clusters, use_of
 from harness.operator.controllers.ssh import KEY_SECONDS, ProbeTrouble, TroubleReason
+from harness.operator.decide.authority import signs_outside
 from harness.operator.decide.observed import SUCCEEDED
 
 # They put back all that reconfigure does.
@@ -148,6 +149,7 @@ OF_THE_API = (
     ETCD_CLIENT := f"{PKI}/apiserver-etcd-client.crt",
 )
 OF_ETCD = (ETCD_CLIENT, *(f"{PKI}/etcd/{name}.crt" for name in ("server", "peer", "healthcheck-client")))
+KUBELET_PAIR = "/var/lib/kubelet/pki/kubelet-client-current.pem"  # elsewhere the cluster renews it
 RENEWED = {  # by the file that tells what a machine runs
     f"{MANIFESTS}/kube-apiserver.yaml": OF_THE_API,
     f"{MANIFESTS}/etcd.yaml": OF_ETCD,
@@ -155,13 +157,15 @@ RENEWED = {  # by the file that tells what a machine runs
 }
 
 
-def dates(certificates: Mapping[str, bytes], files: Collection[str]) -> Json | None:
+def dates(certificates: Mapping[str, bytes], files: Collection[str], *, outside: bool = False) -> Json | None:
     """Return a Machine's `certificates`, None when nothing was found.
 
     Args:
         certificates: PEM by path.  files: paths of other files that are on the machine.
+        outside: nothing in the cluster signs what its kubelet asks for.
     """
-    renewed = {path for program, paths in RENEWED.items() if program in files for path in paths}
+    renewed = {KUBELET_PAIR} if outside else set()
+    renewed |= {path for program, paths in RENEWED.items() if program in files for path in paths}
     renewed |= {path for path in certificates if OTHER_FOLDER.sub(f"{PKI}/", path) in renewed}
     ends = {path: end for path, pem in certificates.items() if (end := _end(pem)) is not None}
     made: Json = {}
@@ -261,7 +265,8 @@ def findings(
     settings = settled(dig(machine, "status", "settings"), found.files, last_writer(cluster))
     settings["seen"] = last_end(cluster)
     wanted_now = [new(ANSWERING, True, "LoggedIn", words, moment, None), as_applied(settings, moment)]
-    expiry = dates(found.certificates, found.files)
+    outside = signs_outside(dig(cluster, "status", "applied", "variables") or {})
+    expiry = dates(found.certificates, found.files, outside=outside)
     return {
         "certificates": _whole(dig(machine, "status", "certificates"), expiry),
         "etcd": _whole(dig(machine, "status", "etcd"), etcd_state(found)),

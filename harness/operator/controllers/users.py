@@ -1,4 +1,4 @@
-"""Users: a certificate that the guest signs, a Secret with a kubeconfig, and bindings in the guest.
+"""Users: a certificate that the guest or its CA's Secret signs, a Secret with a kubeconfig, and bindings in the guest.
 
 A deletion takes the bindings away. Nothing takes a certificate back: without bindings it opens what every certificate
 of the cluster does, until it expires.
@@ -22,6 +22,7 @@ from harness.kube.objects import condition, controller_of, deleting, dig, ensure
 from harness.kube.reconcile import Controller, follow
 from harness.kube.resources import CLUSTER_ROLE_BINDING, CSR, ROLE_BINDING, SECRET, Resource
 from harness.model import LABEL_MANAGED, MANAGED_BY
+from harness.operator.api.cluster import AuthorityState, DeclaredCluster
 from harness.operator.api.conditions import READY, new, with_conditions
 from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL, CLUSTER_USER, USER_FINALIZER
 from harness.operator.api.users import ClusterUser
@@ -29,6 +30,14 @@ from harness.operator.context import OperatorContext
 from harness.operator.controllers.guest import KEY as ADMIN
 from harness.operator.controllers.guest import GuestAccess, NoKubeconfig
 from harness.operator.controllers.guest import secret_name as admin_secret
+from harness.operator.decide.authority import (
+    AUTHORITIES,
+    AuthorityRefused,
+    judged,
+    signer_of,
+    signs_outside,
+    unchanged,
+)
 from harness.operator.decide.users import (
     CERTIFICATE,
     KEY,
@@ -49,6 +58,7 @@ COMPONENT = "users"
 SIGNER = "kubernetes.io/kube-apiserver-client"
 SIGNED_SECONDS = 20.0  # an API server's controller manager signs within a second
 AGAIN_SECONDS = 300.0  # pacing: a binding that somebody deleted is put back by then
+LOOK = "see the condition AuthorityValid of the ClusterDeployment"
 TROUBLE_SECONDS = 30.0  # pacing: while a guest does not answer
 
 
@@ -141,7 +151,7 @@ class Users:
         turns = renewal_of(user, known, authority, now)
         with self._guest(user) as guest:
             self._bind(guest, user)
-            credentials = known if turns is not None and known is not None else signed(guest, user)
+            credentials = known if turns is not None and known is not None else self._signed(guest, user, now)
         self._hand_out(found, user, kubeconfig_of(user, endpoint, credentials), credentials)
         expires = expiry_of(credentials)
         if credentials is not known:
@@ -150,6 +160,33 @@ class Users:
             turns = renewal_of(user, credentials, authority, now)
         self._say(found, "Ready", "", user=name_of(user), secret=secret_name(user), expires=stamp(expires))
         return min(AGAIN_SECONDS, max(1.0, ((turns or now + timedelta(seconds=TROUBLE_SECONDS)) - now).total_seconds()))
+
+    def _signed(self, guest: Cluster, user: ClusterUser, now: datetime) -> Credentials:
+        """Return a new certificate of a user: of the guest, or of the CA here, where the guest has no key to sign with.
+
+        Raises:
+            NotSigned: neither can sign.
+        """
+        namespace = user.metadata.namespace
+        status = DeclaredCluster.model_validate(self._clusters.get(namespace, user.spec.cluster)).status
+        if status.applied is None or not signs_outside(status.applied.variables):
+            return signed(guest, user)
+        return self._signed_here(user, status.authority, now)
+
+    def _signed_here(self, user: ClusterUser, state: AuthorityState | None, now: datetime) -> Credentials:
+        one = AUTHORITIES[0]
+        part = next((part for part in state.parts if part.name == one.name), None) if state is not None else None
+        if part is None:
+            raise NotSigned("the CA's Secret is not known, and the cluster has no key to sign with", hint=LOOK)
+        found = dig(self._cluster.get(SECRET, part.secret, user.metadata.namespace), "data") or {}
+        data = {key: base64.b64decode(value) for key, value in found.items()}
+        try:
+            unchanged(judged(one, part.secret, data, now), state)
+        except AuthorityRefused as refused:
+            raise NotSigned(f"the cluster has no key to sign with, and {refused}", hint=LOOK) from refused
+        request, key = certificates.request(name_of(user), user.spec.groups)
+        lifetime = timedelta(seconds=user.spec.validity_seconds)
+        return Credentials(certificates.signed(request, *signer_of(part.secret, data), now, lifetime), key)
 
     def _bind(self, guest: Cluster, user: ClusterUser) -> None:
         """Make the bindings of a user, and delete those that it has no more."""

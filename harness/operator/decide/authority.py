@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
+from typing import Any
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -23,6 +24,7 @@ from harness.kube.certificates import pem_of, signed_by
 from harness.kube.objects import stamp
 from harness.operator.api.cluster import AuthorityPart, AuthorityState
 from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.rules import EXTERNAL_CA
 from harness.operator.decide.due import Situation, Wait, WaitReason
 
 CERTIFICATE, KEY = "tls.crt", "tls.key"
@@ -126,6 +128,11 @@ def judged(authority: Authority, secret: str, data: Mapping[str, bytes], now: da
     )
 
 
+def signer_of(secret: str, data: Mapping[str, bytes]) -> tuple[x509.Certificate, certificates.SigningKey]:
+    """Return the CA of a Secret that was judged, and its key."""
+    return x509.load_pem_x509_certificates(data[CERTIFICATE])[0], _private_key(f"Secret {secret}", data[KEY])
+
+
 def _private_key(where: str, pem: bytes) -> ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey:
     try:
         key = serialization.load_pem_private_key(pem, password=None)
@@ -227,6 +234,28 @@ def authority_missing(found: Situation) -> Wait | None:
     if state is None or state.usable or not is_wanted(found.desired.wish):
         return None
     return Wait(WaitReason.WAITING_FOR_AUTHORITY, state.message)
+
+
+def signs_outside(variables: Mapping[str, Any]) -> bool:
+    """Tell whether the keys of CAs are on no machine of a cluster that has, or is to have, these variables."""
+    return variables.get(EXTERNAL_CA) is True
+
+
+KEYS_LOST = (
+    "spec.authority.keysOnMachines is false, and machines of this cluster made its CAs, whose keys"
+    " the operator does not have: set it to true"
+)
+
+
+def signer_missing(found: Situation) -> Wait | None:
+    """Wait for the CAs where the executor signs, or is to give machines the keys that it has signed with."""
+    applied, state = found.observed.applied, found.observed.authority
+    before = applied is not None and signs_outside(applied.variables)
+    if not before and not signs_outside(found.desired.variables):
+        return None
+    if state is not None and state.usable:
+        return None
+    return Wait(WaitReason.WAITING_FOR_AUTHORITY, state.message if state is not None else KEYS_LOST)
 
 
 def files_of(state: AuthorityState | None) -> dict[str, tuple[str, str]]:

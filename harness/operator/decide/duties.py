@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from harness.kube.objects import stamp
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, WantedSet
+from harness.operator.decide.authority import signs_outside
 from harness.operator.decide.clones import clone
 from harness.operator.decide.desired import Desired, Host, differing, moved, next_hop
 from harness.operator.decide.due import Due, Situation, StepChange, Wait, WaitReason, step, whole
@@ -109,6 +110,8 @@ def renew_later(found: Situation) -> Due | None:
     if expires is None or expires - found.observed.now > soon:
         return None
     signed = [host for host in found.who.members if {GROUPS[CONTROL_PLANE], GROUPS[ETCD]} & set(host.groups)]
+    if signs_outside(found.applied.variables):
+        signed = list(found.who.members)  # nothing in the cluster signs what kubelets ask for
     due = step(found, f"a certificate expires at {stamp(expires)}", signed)
     return replace(due, once=True, more={"expires": stamp(expires)})
 

@@ -6,7 +6,7 @@ there is another one, so that certificates keep their names while a Service is m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -33,7 +33,7 @@ from harness.operator.api.endpoint import (
     service_name,
 )
 from harness.operator.api.machine import DeclaredMachine
-from harness.operator.api.networks import VERSIONS, ip_version, network_of
+from harness.operator.api.networks import VERSIONS, ip_version, is_domain, network_of
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT, CLUSTER_LABEL, GROUP
 from harness.operator.api.rules import API_NAMES, VIRTUAL_ADDRESS
 from harness.operator.decide.due import Situation, Wait, WaitReason
@@ -74,6 +74,7 @@ class EndpointReason(StrEnum):
     WAITING_FOR_GATEWAY = "WaitingForGateway"
     NO_LOAD_BALANCER = "NoLoadBalancer"
     OTHER_ADDRESS = "OtherAddress"
+    NAME_NOT_USABLE = "NameNotUsable"
     NO_INGRESS_CLASS = "NoIngressClass"
     PASSTHROUGH_UNKNOWN = "PassthroughUnknown"
     NO_PASSTHROUGH = "NoPassthrough"
@@ -296,9 +297,13 @@ def must_be_new(found: Json, wanted: Json) -> bool:
 
 
 def given_address(found: Json | None) -> str:
-    """Return the first address or name in the status of a Service or Ingress, in lower case; "" while there is none."""
+    """Return the first address or name in the status of a Service or Ingress, "" while there is none.
+
+    In lower case, and without the dot that ends a whole name.
+    """
     there = dig(found, "status", "loadBalancer", "ingress") or []
-    return next(filter(None, (str(one.get("ip") or one.get("hostname") or "").lower() for one in there)), "")
+    known = (str(one.get("ip") or one.get("hostname") or "").lower().rstrip(".") for one in there)
+    return next(filter(None, known), "")
 
 
 def balancer_seen(found: Json, endpoint: ApiEndpoint) -> EndpointSeen:
@@ -314,6 +319,10 @@ def balancer_seen(found: Json, endpoint: ApiEndpoint) -> EndpointSeen:
             waits,
             late=(False, EndpointReason.NO_LOAD_BALANCER, f"{said}: {remedy}"),
         )
+    if not (endpoint.host or endpoint.address or ip_version(given) or is_domain(given)):
+        said = f"Service {name} was given the name {given}, which no certificate can have"
+        remedy = "set spec.endpoint.host to a name of yours that leads to it, or spec.endpoint.address to its address"
+        return EndpointSeen(False, EndpointReason.NAME_NOT_USABLE, f"{said}: {remedy}")
     if endpoint.address and _plain(given) != _plain(endpoint.address):
         said = f"Service {name} asked for {endpoint.address} and was given {given}"
         return EndpointSeen(
@@ -368,8 +377,12 @@ def route_said(found: Json | None) -> tuple[bool | None, str]:
     return None, ""
 
 
-def taken(deployment: Json, others: Iterable[Json]) -> EndpointRefused | None:
-    """Return that an older ClusterDeployment has the same name or address outside, None where none has."""
+def taken(deployment: Json, others: Collection[Json], machines: Iterable[Json] = ()) -> EndpointRefused | None:
+    """Return that an older ClusterDeployment, or a Machine of another one, has the same name or address outside.
+
+    Args:
+        others: all ClusterDeployments.  machines: all Machines.
+    """
     mine = _outside(deployment)
     order = _age(deployment)
     for other in others:
@@ -378,7 +391,41 @@ def taken(deployment: Json, others: Iterable[Json]) -> EndpointRefused | None:
             meta = other["metadata"]
             said = f"{shared[0]} is that of cluster {meta['namespace']}/{meta['name']}: use another"
             return EndpointRefused(EndpointReason.TAKEN, said)
+    return _on_a_machine(deployment, others, machines) if _virtual(deployment) else None
+
+
+def _on_a_machine(deployment: Json, others: Collection[Json], machines: Iterable[Json]) -> EndpointRefused | None:
+    """Return that a Machine of another cluster, or of none, has the virtual address.
+
+    Machines are known to be on one network in one namespace, and where their clusters have one pool of networks.
+    """
+    address, meta = _plain(_virtual(deployment)), deployment["metadata"]
+    pools = {one["metadata"].get("uid"): dig(one, "spec", "network", "pool") for one in others}
+    pool = dig(deployment, "spec", "network", "pool")
+    for machine in machines:
+        claim = dig(machine, "spec", "claim") or {}
+        if claim.get("uid") == meta.get("uid"):
+            continue  # the rules of the object say so of its own
+        where = machine["metadata"]["namespace"]
+        together = where == meta["namespace"] or (pool is not None and pools.get(claim.get("uid")) == pool)
+        if together and address in _addresses(machine):
+            whose = f" of cluster {where}/{claim['cluster']}" if claim else ""
+            said = f"{address} is the address of Machine {where}/{machine['metadata']['name']}{whose}"
+            return EndpointRefused(EndpointReason.TAKEN, f"{said}: use one that nobody has")
     return None
+
+
+def _virtual(deployment: Json) -> str:
+    """Return the virtual address that an object asks for, "" for none."""
+    given = dig(deployment, "spec", "endpoint") or {}
+    return str(given.get("address") or "") if given.get("type") == VIRTUAL else ""
+
+
+def _addresses(machine: Json) -> set[str]:
+    """Return the addresses of a Machine: those that it was given, or those of its launcher's pod."""
+    places = (("spec",), ("status", "infrastructure"))
+    known = [dig(machine, *place, name) for place in places for name in ("address", "ipv6Address")]
+    return {_plain(str(text)) for text in known if text}
 
 
 def _outside(deployment: Json) -> set[str]:
@@ -401,6 +448,8 @@ def filled_endpoint(deployment: Json, state: EndpointState | None) -> Json:
     named = endpoint.get("host") or endpoint.get("address")
     if state.type != BALANCER or endpoint.get("type") != BALANCER or named:
         return deployment
+    if not (ip_version(state.address) or is_domain(state.address)):
+        return deployment  # nobody can give it to the object
     given = {"address" if ip_version(state.address) else "host": state.address}
     return {**deployment, "spec": {**deployment["spec"], "endpoint": {**endpoint, **given}}}
 

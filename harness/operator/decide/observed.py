@@ -106,6 +106,7 @@ SUCCEEDED, FAILED, INTERRUPTED, CANCELLED = "succeeded", "failed", "interrupted"
 ADOPT = "adopt"  # the operation that changes nothing unless all is as wished
 LOST = "Lost"  # the reason with which the infrastructure says that a machine does not come back
 RESET = "reset"  # the operation after which nothing is deployed any more
+CERTIFICATES = "certificates"  # the operation that renews them
 
 
 @dataclass(frozen=True)
@@ -329,7 +330,7 @@ def ended(observed: Observed, outcome: str = SUCCEEDED, blame: str | None = None
         applied=None if current.operation == RESET else current.applies or observed.applied,
         approval=None if pending is not None and pending.digest == current.digest else pending,
         changed={} if SETTLES.get(current.operation) else observed.changed,
-        expires=None if current.operation == "certificates" else observed.expires,
+        expires=None if current.operation == CERTIFICATES else observed.expires,
         restore=None if current.operation in RESTORING else observed.restore,
         etcd={} if current.operation == DEFRAGMENT else observed.etcd,
         replace={name: why for name, why in observed.replace.items() if name not in gone},

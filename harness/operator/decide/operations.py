@@ -11,7 +11,7 @@ from harness.kube.objects import parse_time
 from harness.operator.api.cluster import CurrentOperation, PastOperation, PendingApproval, PlannedStep
 from harness.operator.api.resources import APPROVE_ANNOTATION, CANCEL_ANNOTATION, RETRY_ANNOTATION
 from harness.operator.decide import duties, etcd
-from harness.operator.decide.authority import authority_missing
+from harness.operator.decide.authority import authority_missing, signer_missing
 from harness.operator.decide.backups import SeenBackup, backup_due
 from harness.operator.decide.clones import clone, failed_clone
 from harness.operator.decide.desired import Desired
@@ -40,6 +40,7 @@ from harness.operator.decide.networks import networks_missing
 from harness.operator.decide.observed import (
     ADOPT,
     CANCELLED,
+    CERTIFICATES,
     CLONE,
     DEFRAGMENT,
     INTERRUPTED,
@@ -219,7 +220,7 @@ class Duty:
 
     operation: its name.  entry: the playbook.  disruptive: running machines restart or leave.
     due: what there is to do, if anything.  holds: what it waits for, besides what all operations wait for.
-    alongside: it may begin while those before it wait.
+    alongside: it may begin while those before it wait.  signs: it may give machines certificates.
     """
 
     operation: str
@@ -228,6 +229,7 @@ class Duty:
     due: DueOf
     holds: tuple[LongHold, ...] = ()
     alongside: bool = False
+    signs: bool = False
 
 
 @dataclass(frozen=True)
@@ -239,21 +241,28 @@ Verdict = CurrentOperation | Wait | Nothing
 BEGINNING = (machines_missing, networks_missing, authority_missing, endpoint_missing, isolation_missing)
 DUTIES = (  # in the order in which they are done; the first four are all there is without a cluster
     Duty(RESET, "reset.yml", True, duties.reset),
-    Duty(CLONE, "clone.yml", False, clone, holds=BEGINNING),
-    Duty(DEPLOY, "cluster.yml", False, duties.deploy, holds=BEGINNING),
+    Duty(CLONE, "clone.yml", False, clone, holds=BEGINNING, signs=True),
+    Duty(DEPLOY, "cluster.yml", False, duties.deploy, holds=BEGINNING, signs=True),
     Duty(ADOPT, "adopt.yml", False, duties.adopt, holds=(machines_missing,)),
     Duty(RECOVER, "recover.yml", True, duties.recover, holds=(restorable,)),
-    Duty(REBUILD, "rebuild.yml", True, duties.rebuild, holds=(restorable, replacement_missing, isolation_missing)),
+    Duty(
+        REBUILD,
+        "rebuild.yml",
+        True,
+        duties.rebuild,
+        holds=(restorable, replacement_missing, isolation_missing),
+        signs=True,
+    ),
     Duty(RESTORE, "restore.yml", True, restore),
     Duty("remove-node", "remove-node.yml", True, duties.remove_node),
-    Duty("certificates", "certificates.yml", True, duties.renew, alongside=True),
+    Duty(CERTIFICATES, "certificates.yml", True, duties.renew, alongside=True, signs=True),
     Duty(DEFRAGMENT, "defragment-etcd.yml", False, etcd.relieve, holds=(etcd.every_member_well,), alongside=True),
     Duty(BACKUP, "backup.yml", False, before_upgrade, holds=(not_made_yet,)),
-    Duty("upgrade", "upgrade.yml", True, duties.upgrade),
-    Duty("reconfigure", "reconfigure.yml", True, duties.reconfigure, holds=(endpoint_taken,)),
-    Duty("scale", "scale.yml", False, duties.scale, holds=(joining_missing, isolation_missing)),
+    Duty("upgrade", "upgrade.yml", True, duties.upgrade, signs=True),
+    Duty("reconfigure", "reconfigure.yml", True, duties.reconfigure, holds=(endpoint_taken,), signs=True),
+    Duty("scale", "scale.yml", False, duties.scale, holds=(joining_missing, isolation_missing), signs=True),
     Duty("remove-node", "remove-node.yml", True, duties.remove_later),
-    Duty("certificates", "certificates.yml", True, duties.renew_later, holds=(unsettled,), alongside=True),
+    Duty(CERTIFICATES, "certificates.yml", True, duties.renew_later, holds=(unsettled,), alongside=True, signs=True),
     Duty(DEFRAGMENT, "defragment-etcd.yml", False, etcd.defragment, alongside=True),
     Duty("addons", "addons.yml", False, duties.addons, holds=(unsettled,), alongside=True),
     Duty(BACKUP, "backup.yml", False, asked_for, alongside=True),
@@ -333,7 +342,7 @@ def _verdict(duty: Duty, due: Due, situation: Situation) -> CurrentOperation | W
     if due.wait is not None:
         return due.wait
     held = next((wait for hold in duty.holds if (wait := hold(situation)) is not None), None)
-    held = no_phase(duty.operation, desired) or held
+    held = no_phase(duty.operation, desired) or held or (signer_missing(situation) if duty.signs else None)
     operation = _operation(duty, due, desired, observed)
     held = held or held_back(operation, desired, observed)
     confirmed = duty.operation == RESET or due.snapshot is not None  # by a deletion, or by an EtcdRestore

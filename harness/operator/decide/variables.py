@@ -22,7 +22,17 @@ from harness.operator.api.cluster import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.components import GATES_FLAG
 from harness.operator.api.endpoint import VIRTUAL, api_names
-from harness.operator.api.rules import API_NAMES, GATED, KNOWN, OPERATORS_OWN, SETTINGS, VIRTUAL_ADDRESS, Part, variable
+from harness.operator.api.rules import (
+    API_NAMES,
+    EXTERNAL_CA,
+    GATED,
+    KNOWN,
+    OPERATORS_OWN,
+    SETTINGS,
+    VIRTUAL_ADDRESS,
+    Part,
+    variable,
+)
 from harness.paths import MATRIX, packaged_dir
 from harness.spec.loader import load_layered
 from harness.spec.models import FILES, Axis
@@ -114,7 +124,10 @@ def numbers(version: str) -> tuple[int, ...]:
 
 PARTS: tuple[Part, ...] = ("version", "source", "settings", "machines", "addons")
 # Places in the executor's pod, which its program adds to the variables.
-OF_THE_EXECUTOR = ("cluster_kubeconfig_path", "cluster_etcd_snapshot_path", "cluster_authority_path")
+OF_THE_EXECUTOR = (
+    *("cluster_kubeconfig_path", "cluster_etcd_snapshot_path", "cluster_authority_path"),
+    "cluster_external_ca_folder",
+)
 
 
 def part_of(name: str) -> Part | None:
@@ -149,6 +162,8 @@ def variables_of(cd: ClusterDeployment, versions: Mapping[str, str]) -> dict[str
     made["cluster_artifact_source"] = cd.spec.source.type.lower()
     made |= {variable(name): version for name, version in versions.items()}
     made = merged({name: value for name, value in made.items() if value is not None}, _gates(cd))
+    if not cd.spec.authority.keys_on_machines:
+        made[EXTERNAL_CA] = True
     endpoint = cd.spec.way
     if endpoint.type == VIRTUAL:
         made[VIRTUAL_ADDRESS] = endpoint.address

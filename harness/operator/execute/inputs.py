@@ -5,7 +5,7 @@ extra-vars.yml    variables of the playbooks
 product.yml       the product file of playbooks that are not vmatrix's own, if there is one
 operation.json    what is done, to which cluster, how long it may take, and which machines are not reached directly
 keys/SECRET/KEY   private SSH keys
-authority/        the CAs that a cluster is begun with, as in kubeadm's folder
+authority/        the CAs that a cluster is begun with, or that the executor signs with, as in kubeadm's folder
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Execution:
     deadline_seconds: for all of it, from the Job's start on.
     snapshot: of etcd, which it takes or restores; its claim is mounted.
     product: whose playbook it is; None: vmatrix's own.
-    authority: files of the CAs that a cluster is begun with, each with its Secret and the key of that.
+    authority: files of the CAs that it hands out or signs with, each with its Secret and the key of that.
     """
 
     cluster: str

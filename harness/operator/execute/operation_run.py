@@ -212,6 +212,7 @@ class OperationRun:
             error: what `run` failed with. Without one, what cannot be kept is an error of its own.
         """
         self._progress.stop()
+        self._place.forget()
         close_connections(control_directory(self._folder.job, self._folder.namespace))
         if self._restored:
             try:

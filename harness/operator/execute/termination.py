@@ -173,6 +173,7 @@ ROLE_REFUSALS: Mapping[str, tuple[str, ...]] = {
         "Refuse the snapshot of another Kubernetes",
         "Refuse a snapshot whose Secrets nobody could read",
     ),
+    "ca_keys_removal": ("Refuse to remove a key that the controller does not have",),
     "control_plane": ("Refuse the configuration",),
     "encryption_key": (
         "Refuse another key than the one that encrypts",
@@ -190,7 +191,7 @@ ROLE_REFUSALS: Mapping[str, tuple[str, ...]] = {
         "Refuse to begin with other CAs than the cluster's",
     ),
     "foreign_nodes": ("Refuse to wait for a foreign node",),
-    "kubeadm_upgrade": ("Refuse to lose the key of encrypted Secrets", "Refuse names that nobody here can sign"),
+    "kubeadm_upgrade": ("Refuse to lose the key of encrypted Secrets",),
     "network_plugin": ("Refuse an MTU that the machine's interface does not have",),
     "preflight": ("Refuse a request with mistakes", "Refuse what the mirror lacks"),
     "preinstall": ("Refuse a kernel without a feature",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from harness.files import write_atomically
 from harness.machines.reach.portforward import Tunnels
 from harness.machines.reach.ssh import control_directory, ssh_options
 from harness.machines.runner.call import AnsibleCall, PlaybookInputs
+from harness.operator.api.rules import EXTERNAL_CA
 from harness.operator.decide.product_file import KnownProduct, phase_of
 from harness.operator.execute.inputs import AUTHORITY, KEY_FILE, KUBECONFIG, OperationFolder
 from harness.paths import packaged_dir
@@ -73,12 +75,13 @@ class Workplace:
     """The folder of one run of an executor.
 
     snapshot: the file of etcd's snapshot, if it lies elsewhere.
-    state: the folder of what the playbooks keep.  log: all that Ansible prints.  events: the playbook's failures.
+    state: the folder of what the playbooks keep.  signing: that of CAs that are signed with, for as long as it runs.
+    log: all that Ansible prints.  events: the playbook's failures.
     """
 
     def __init__(self, path: Path, snapshot: Path | None = None) -> None:
         self._snapshot = snapshot or path / "etcd-snapshot.db"
-        self.path, self.state = path, path / "state"
+        self.path, self.state, self.signing = path, path / "state", path / "authority"
         self.log, self.events = path / "ansible.log", path / "failures.jsonl"
 
     def prepare(self, folder: OperationFolder, kubeconfig: Path | None) -> PlaybookInputs:
@@ -101,7 +104,7 @@ class Workplace:
             "cluster_etcd_snapshot_path": str(self._snapshot),
         }
         if (folder.path / AUTHORITY).is_dir():
-            kept["cluster_authority_path"] = str(folder.path / AUTHORITY)
+            kept |= self._authority(folder)
         given = variables_of(folder.product, folder.operation, {**folder.variables, **kept})
         hosts, variables = self.path / "hosts.yml", self.path / "extra-vars.yml"
         write_atomically(hosts, yaml.safe_dump(folder.inventory, sort_keys=False, width=200))
@@ -115,6 +118,25 @@ class Workplace:
             machines={_where(said): name for name, said in folder.hosts.items()},
             tunnels=tunnels,
         )
+
+    def _authority(self, folder: OperationFolder) -> dict[str, str]:
+        """Return the variable that names the CAs: as they are for machines, or a copy to sign with.
+
+        Files are made beside what is signed with, and a mounted Secret is read-only.
+        """
+        source = folder.path / AUTHORITY
+        if folder.variables.get(EXTERNAL_CA) is not True:
+            return {"cluster_authority_path": str(source)}
+        for path in sorted(source.rglob("*")):
+            if path.is_file() and not any(part.startswith("..") for part in path.relative_to(source).parts):
+                copy = self.signing / path.relative_to(source)
+                copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                write_atomically(copy, path.read_bytes(), mode=0o600)
+        return {"cluster_external_ca_folder": str(self.signing)}
+
+    def forget(self) -> None:
+        """Remove the keys that were signed with."""
+        shutil.rmtree(self.signing, ignore_errors=True)
 
     def kept(self) -> dict[str, bytes]:
         """Return what the playbooks have kept, by the file's name."""

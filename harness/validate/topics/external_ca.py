@@ -55,9 +55,11 @@ def authority_of(raw: Mapping[str, Any]) -> MachineAuthority:
 Seen = Mapping[str, MachineAuthority]
 AUTHORITIES = ("ca.crt", "front-proxy-ca.crt", "etcd/ca.crt")
 OF_FRONT_PROXY = ("front-proxy-client.crt",)
-OF_ETCD = ("apiserver-etcd-client.crt", "etcd/server.crt", "etcd/peer.crt", "etcd/healthcheck-client.crt")
+OF_ETCD_CLIENT = ("apiserver-etcd-client.crt",)
+OF_ETCD = ("etcd/server.crt", "etcd/peer.crt", "etcd/healthcheck-client.crt")
 OF_CLUSTER = ("apiserver.crt", "apiserver-kubelet-client.crt")
-CONFS = ("admin.conf", "super-admin.conf", "controller-manager.conf", "scheduler.conf", "kubelet.conf")
+CONFS = ("admin.conf", "controller-manager.conf", "scheduler.conf", "kubelet.conf")
+FIRST_CONF = "/etc/kubernetes/super-admin.conf"  # of the machine that the cluster began with
 KUBELET_CONF, KUBELET_PAIR = "/etc/kubernetes/kubelet.conf", "/var/lib/kubelet/pki/kubelet-client-current.pem"
 REQUEST = "vmatrix-external-ca"
 SIGNER = "kubernetes.io/kube-apiserver-client"
@@ -85,7 +87,10 @@ def foreign_certificates(seen: Seen, expected: ExpectedGuest) -> list[Mismatch]:
     folder = _folder(expected)
 
     def judge(name: str, one: MachineAuthority) -> Iterator[Mismatch]:
-        for path, authority in sorted(_wanted(name, folder, expected).items()):
+        wanted = _wanted(name, folder, expected)
+        if FIRST_CONF in one.issued:
+            wanted[FIRST_CONF] = f"{folder}/{AUTHORITIES[0]}"
+        for path, authority in sorted(wanted.items()):
             certificate, signer = one.issued.get(path), one.authorities.get(authority)
             if certificate is None or signer is None:
                 missing = path if certificate is None else authority
@@ -164,15 +169,20 @@ def _folder(expected: ExpectedGuest) -> str:
 
 
 def _authorities(name: str, folder: str, expected: ExpectedGuest) -> list[str]:
-    return [f"{folder}/{one}" for one in (AUTHORITIES if name in expected.control_plane else AUTHORITIES[:1])]
+    if name in expected.control_plane:
+        return [f"{folder}/{one}" for one in AUTHORITIES]
+    wanted = (AUTHORITIES[0] if name in expected.nodes else "", AUTHORITIES[2] if name in expected.etcd else "")
+    return [f"{folder}/{one}" for one in wanted if one]
 
 
 def _wanted(name: str, folder: str, expected: ExpectedGuest) -> dict[str, str]:
     """Return the certificates that a machine must have, each with that of its CA."""
     cluster, front, etcd = (f"{folder}/{one}" for one in AUTHORITIES)
-    found = {KUBELET_CONF: cluster, KUBELET_PAIR: cluster}
+    found = {KUBELET_CONF: cluster, KUBELET_PAIR: cluster} if name in expected.nodes else {}
     if name in expected.control_plane:
         found |= {f"/etc/kubernetes/{one}": cluster for one in CONFS}
-        for names, authority in ((OF_CLUSTER, cluster), (OF_FRONT_PROXY, front), (OF_ETCD, etcd)):
+        for names, authority in ((OF_CLUSTER, cluster), (OF_FRONT_PROXY, front), (OF_ETCD_CLIENT, etcd)):
             found |= {f"{folder}/{one}": authority for one in names}
+    if name in expected.etcd:
+        found |= {f"{folder}/{one}": etcd for one in (*OF_ETCD_CLIENT, *OF_ETCD)}
     return found

@@ -274,6 +274,15 @@ def test_an_ingress_passes_tls_through(led: Declared, ingress_class: str) -> Non
     server(led, "https://192.0.2.50:6443")
 
 
+def test_a_virtual_address_that_another_machine_has_is_refused_by_its_name(led: Declared) -> None:
+    led.machine("other", address="192.0.2.77")
+    edit(led, type="VIP", address="192.0.2.77")
+    said = state(led, "Taken")
+    assert said["message"] == (f"192.0.2.77 is the address of Machine {led.namespace}/other: use one that nobody has")
+    led.api.delete(MACHINE, "other", led.namespace)
+    state(led, "OnControlPlanes")
+
+
 @pytest.fixture
 def gateway_api(api: Cluster) -> Iterator[None]:
     with serving_gateways(api):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from cryptography import x509
 
 from harness.kube.client import Cluster, Json
@@ -169,6 +170,58 @@ def test_a_user_opens_what_it_is_bound_to_and_nothing_else(
 
     text = until(unbound, deadline=Deadline.after(WAIT_SECONDS), what="an event", interval=INTERVAL)
     assert text == f"the bindings of alice are gone; its certificate opens the API until {expires}"
+
+
+def test_the_manager_signs_for_a_user_where_no_machine_has_the_keys(
+    declared: Declared, manager: StartManager, api: Cluster, namespace: str, infra: EmbeddedProvider
+) -> None:
+    """The API of the infra cluster stands for that of a guest, which knows the CA of the Secret."""
+    declared.deployment("one", authority={"keysOnMachines": False})
+    manager("authority", "users")
+    state = once(api, CLUSTER, "one", namespace, "its CAs", "status", "authority")
+    assert (state["usable"], state["reason"]) == (True, "Valid")
+    ca = base64.b64decode(dig(api.get(SECRET, "one-ca", namespace), "data", "tls.crt"))
+    admin = yaml.safe_load(infra.kubeconfig().read_text(encoding="utf-8"))
+    for one in admin["clusters"]:
+        known = base64.b64decode(one["cluster"]["certificate-authority-data"])
+        one["cluster"]["certificate-authority-data"] = base64.b64encode(known + b"\n" + ca).decode()
+    data = {"value": base64.b64encode(yaml.safe_dump(admin).encode()).decode()}
+    api.create(SECRET, SECRET.manifest("one-kubeconfig", namespace, labels={}, data=data))
+    declared.worked("one", "deploy", "m-0")
+    applied = {"status": {"applied": {"variables": {"cluster_external_ca": True}}}}
+    api.merge(CLUSTER, "one", applied, namespace, subresource="status")
+    spec = {"cluster": "one", "groups": ["dev"], "validitySeconds": 600}
+    api.create(CLUSTER_USER, CLUSTER_USER.manifest("bob", namespace, labels={}, spec=spec))
+    once(api, CLUSTER_USER, "bob", namespace, "a certificate", "status", "expires")
+
+    def here() -> x509.Certificate | NotYet:
+        found = base64.b64decode(dig(api.get(SECRET, "one-user-bob", namespace), "data", "tls.crt") or "")
+        made = x509.load_pem_x509_certificate(found)
+        mine = made.issuer == x509.load_pem_x509_certificate(ca).subject and made.issuer.rfc4514_string()
+        return made if mine == "CN=kubernetes" else NotYet(f"{made.issuer}")
+
+    made = until(
+        here, deadline=Deadline.after(WAIT_SECONDS), what="a certificate of the Secret's CA", interval=INTERVAL
+    )
+    made.verify_directly_issued_by(x509.load_pem_x509_certificate(ca))
+    assert made.subject.rfc4514_string() == "CN=bob,O=dev"
+    assert api.list(CSR).items == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"adopt": True}, "the operator has no keys of the CAs"),
+        ({"hardening": {"kubeletCertificatesSigned": True}}, "nothing in the cluster signs what kubelets ask for"),
+    ],
+    ids=["adopted", "kubelets that ask"],
+)
+def test_keys_that_nobody_could_sign_with_are_refused(spec: Json, words: str, api: Cluster, namespace: str) -> None:
+    sets = (wanted_set("cp", "control-plane", names=["m-0"]),)
+    body = deployment(*sets, name="one", namespace=namespace, authority={"keysOnMachines": False}, **spec)
+    with pytest.raises(ApiFailure, match="is invalid") as refused:
+        api.create(CLUSTER_DEPLOYMENT, body)
+    assert words in str(refused.value)
 
 
 def allowed(client: Cluster, kind: Resource, namespace: str) -> bool:

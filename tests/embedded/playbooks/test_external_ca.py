@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import shutil
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from harness import proc
 from tests.unit.playbooks.playbook_files import PLAYBOOKS, load, run_here
 from tests.unit.playbooks.test_kubeadm import VERSIONS, kubeadm
 
@@ -23,7 +25,7 @@ KINDS = {"client": [CLIENT], "server": [SERVER], "peer": [SERVER, CLIENT]}
 OWN = load(PLAYBOOKS / "roles/external_ca/vars/main.yml")
 AUTHORITIES: dict[str, str] = OWN["external_ca_authorities"]
 PURPOSES: list[dict[str, Any]] = (
-    OWN["external_ca_files"] + OWN["external_ca_kubeconfigs"] + [OWN["external_ca_kubelet"]]
+    OWN["external_ca_files"] + OWN["external_ca_kubeconfigs"] + [OWN["external_ca_kubelet_conf"]]
 )
 # This host need not have kubectl, whose two commands are played.
 KUBECTL = f"""exec {shutil.which("python3")} - "$@" <<'END'
@@ -49,9 +51,12 @@ END
 
 def signed(place: Path, version: str, *, control_plane: bool = True, **more: Any) -> str:
     """Run the role for a machine whose files are in a folder; return what Ansible says."""
+    etc = place / "etc/kubernetes"
     given = {
         "external_ca_wanted": True,
+        "external_ca_begins": control_plane,
         "external_ca_control_plane": control_plane,
+        "external_ca_member": str(etc / "pki/init-done"),
         "external_ca_folder": str(place / "cas"),
         "external_ca_configuration": str(place / "etc/kubernetes"),
         "external_ca_certificates": str(place / "etc/kubernetes/pki"),
@@ -121,14 +126,15 @@ def test_what_kubeadm_asks_for_is_signed_and_installed(control_plane: Path) -> N
     names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert "kubernetes.default.svc.cluster.local" in names.get_values_for_type(x509.DNSName)
     assert "127.0.0.1" in map(str, names.get_values_for_type(x509.IPAddress))
+    assert (etc / "pki/sa.key").read_bytes() == (cas / "sa.key").read_bytes()
     private = [*etc.glob("pki/**/*.key"), *cas.glob("**/*.key"), etc / "admin.conf", etc / "external-ca/kubelet.conf"]
-    assert len(private) == 7 + 1 + 3 + 2
+    assert len(private) == 7 + 1 + 4 + 2
     assert {path.stat().st_mode & 0o777 for path in private} == {0o600}
     assert not any("ca.key" in path.name for path in etc.rglob("*"))
     held = configs["admin.conf"]["clusters"][0]["cluster"]["certificate-authority-data"]
     assert base64.b64decode(held) == (cas / "ca.crt").read_bytes() == (etc / "pki/ca.crt").read_bytes()
     assert not (etc / "external-ca/requests").exists()
-    assert sorted(path.name for path in cas.iterdir()) == ["ca.crt", "ca.key", "etcd", *FRONT]
+    assert sorted(path.name for path in cas.iterdir()) == ["ca.crt", "ca.key", "etcd", *FRONT, "sa.key", "sa.pub"]
     assert "changed=0" in signed(control_plane, VERSION)
 
 
@@ -208,4 +214,176 @@ def test_a_strange_ca_is_refused(machine: Path) -> None:
 def test_a_machine_with_the_key_of_a_ca_is_refused(machine: Path) -> None:
     (machine / "etc/kubernetes/pki").mkdir(parents=True)
     (machine / "etc/kubernetes/pki/ca.key").touch()
-    assert "a cluster has an external CA from its beginning on" in " ".join(signed(machine, VERSION).split())
+    said = " ".join(signed(machine, VERSION).split())
+    assert f"{machine}/etc/kubernetes/pki/ca.key is on this machine, which has no part in a cluster: reset it" in said
+
+
+def ends(place: Path) -> dict[str, Any]:
+    """Return by the file when each certificate ends that a machine has."""
+    etc, found = place / "etc/kubernetes", {}
+    for path in sorted(etc.glob("pki/**/*.crt")):
+        found[str(path.relative_to(etc))] = certificate(path).not_valid_after_utc
+    for path in sorted(etc.glob("*.conf")):
+        user = yaml.safe_load(path.read_text(encoding="utf-8"))["users"][0]["user"]
+        pem = base64.b64decode(user["client-certificate-data"]) if "client-certificate-data" in user else b""
+        if pem:
+            found[path.name] = x509.load_pem_x509_certificate(pem).not_valid_after_utc
+    if (place / "kubelet").exists():
+        found["kubelet"] = certificate(place / "kubelet/kubelet-client-current.pem").not_valid_after_utc
+    return found
+
+
+@pytest.fixture
+def member(tmp_path: Path, control_plane: Path) -> Path:
+    """Return the folder of a control plane that has become part of a cluster."""
+    shutil.copytree(control_plane / "cas", tmp_path / "cas")
+    shutil.copytree(control_plane / "etc", tmp_path / "etc")
+    shutil.copytree(control_plane / "kubelet", tmp_path / "kubelet", symlinks=True)
+    current = tmp_path / "kubelet/kubelet-client-current.pem"
+    current.unlink()
+    current.symlink_to(tmp_path / "kubelet/kubelet-client-signed.pem")
+    etc = tmp_path / "etc/kubernetes"
+    (etc / "external-ca/kubelet.conf").rename(etc / "kubelet.conf")
+    (etc / "external-ca").rmdir()
+    (etc / "pki/init-done").touch()
+    return tmp_path
+
+
+def test_another_control_plane_gets_certificates_of_the_same_cas(machine: Path) -> None:
+    said = signed(machine, VERSION, external_ca_begins=False)
+    assert "failed=0" in said, said
+    etc = machine / "etc/kubernetes"
+    assert certificate(etc / "pki/apiserver.crt").issuer.rfc4514_string() == "CN=kubernetes"
+    certificate(etc / "pki/etcd/peer.crt").verify_directly_issued_by(certificate(machine / "cas/etcd/ca.crt"))
+    assert (etc / "pki/sa.key").read_bytes() == (machine / "cas/sa.key").read_bytes()
+    assert not (etc / "super-admin.conf").exists()  # that of the first one is enough
+    assert (etc / "external-ca/kubelet.conf").exists()
+
+
+def test_a_member_of_external_etcd_gets_etcds_certificates_alone(tmp_path: Path) -> None:
+    kind: dict[str, Any] = {"external_ca_etcd": True, "external_ca_kubelet": False, "external_ca_etcd_local": False}
+    said = signed(tmp_path, VERSION, control_plane=False, **{**kind, "external_ca_begins": True})
+    assert "failed=0" in said, said
+    pki = tmp_path / "etc/kubernetes/pki"
+    names = {"etcd/ca", "etcd/server", "etcd/peer", "etcd/healthcheck-client", "apiserver-etcd-client"}
+    assert {str(path.relative_to(pki).with_suffix("")) for path in pki.rglob("*.crt")} == names
+    assert {str(path.relative_to(pki).with_suffix("")) for path in pki.rglob("*.key")} == names - {"etcd/ca"}
+    server = certificate(pki / "etcd/server.crt")
+    server.verify_directly_issued_by(certificate(tmp_path / "cas/etcd/ca.crt"))
+    covered = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert {"10.0.0.2", "127.0.0.1"} <= set(map(str, covered.get_values_for_type(x509.IPAddress)))
+    assert not (tmp_path / "etc/kubernetes/external-ca").exists()
+    assert not (tmp_path / "cas/sa.key").exists()  # which the first control plane makes
+    assert "changed=0" in signed(tmp_path, VERSION, control_plane=False, **kind)
+
+
+def test_a_control_plane_whose_etcd_is_elsewhere_gets_none_of_its_certificates(machine: Path) -> None:
+    said = signed(machine, VERSION, external_ca_begins=False, external_ca_etcd_local=False)
+    assert "failed=0" in said, said
+    found = {
+        str(path.relative_to(machine / "etc/kubernetes/pki")) for path in machine.glob("etc/kubernetes/pki/**/*.crt")
+    }
+    wanted = {"apiserver.crt", "apiserver-kubelet-client.crt", "ca.crt", "front-proxy-ca.crt", "front-proxy-client.crt"}
+    assert found == wanted
+
+
+def test_what_is_due_is_signed_anew_and_nothing_else_changes(member: Path) -> None:
+    before, key = ends(member), (member / "etc/kubernetes/pki/sa.key").read_bytes()
+    kubelet = (member / "etc/kubernetes/kubelet.conf").read_bytes()
+    due: dict[str, Any] = {
+        "external_ca_due": True,
+        "external_ca_begins": False,
+        "external_ca_certificates_validity": "200h",
+    }
+    said = signed(member, VERSION, **due, external_ca_kubelet=False)
+    assert "failed=0" in said, said
+    after = ends(member)
+    assert before.keys() == after.keys()
+    cas = {"pki/ca.crt", "pki/front-proxy-ca.crt", "pki/etcd/ca.crt"}
+    assert {name for name in before if after[name] == before[name]} == {*cas, "kubelet"}
+    assert all(after[name] - before[name] >= timedelta(hours=99) for name in before.keys() - cas - {"kubelet"})
+    assert "failed=0" in signed(member, VERSION, **due, external_ca_only=["kubelet.conf"])
+    assert ends(member)["kubelet"] - before["kubelet"] >= timedelta(hours=99)
+    pem = (member / "kubelet/kubelet-client-current.pem").read_bytes()
+    pair = serialization.load_pem_private_key(pem, password=None)
+    assert pair.public_key() == x509.load_pem_x509_certificate(pem).public_key()
+    assert (member / "etc/kubernetes/pki/sa.key").read_bytes() == key
+    assert (member / "etc/kubernetes/kubelet.conf").read_bytes() == kubelet
+    assert not list(member.glob("etc/kubernetes/external-ca*"))
+
+
+def test_the_api_servers_certificate_gets_other_names(member: Path) -> None:
+    before = ends(member)
+    only: dict[str, Any] = {"external_ca_due": True, "external_ca_begins": False, "external_ca_only": ["apiserver"]}
+    # a run that was killed had begun with other names
+    pending = member / "etc/kubernetes/external-ca-renewal/requests"
+    pending.mkdir(parents=True)
+    (pending / "kubeadm.yml").write_text("of other names\n", encoding="utf-8")
+    said = signed(member, VERSION, **only, external_ca_extra_sans=["api.example.com"], external_ca_kubelet=False)
+    assert "failed=0" in said, said
+    after = ends(member)
+    assert {name for name in before if after[name] != before[name]} == {"pki/apiserver.crt"}
+    server = certificate(member / "etc/kubernetes/pki/apiserver.crt")
+    names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert "api.example.com" in names.get_values_for_type(x509.DNSName)
+    key = serialization.load_pem_private_key((member / "etc/kubernetes/pki/apiserver.key").read_bytes(), password=None)
+    assert key.public_key() == server.public_key()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_kubeadm_knows_that_somebody_else_signs(version: str, member: Path) -> None:
+    """The role certificates renews what kubeadm calls externally managed."""
+    config = (member / "config.yml").as_posix()
+    cluster = {"apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "ClusterConfiguration"}
+    cluster |= {"certificatesDir": str(member / "etc/kubernetes/pki")}
+    Path(config).write_text(yaml.safe_dump({**cluster, "kubernetesVersion": "v1.36.3"}), encoding="utf-8")
+    words = ["--config", config, "--output=json", "--cert-dir", str(member / "etc/kubernetes/pki")]
+    output = proc.run([kubeadm(version), "certs", "check-expiration", *words], timeout=60).stdout
+    found = {one["name"]: one for one in json.loads(output)["certificates"] if not one["missing"]}
+    assert {"apiserver", "front-proxy-client", "etcd-server", "apiserver-etcd-client"} <= found.keys()
+    assert {name for name, one in found.items() if not one["externallyManaged"]} == set()
+
+
+def removed(place: Path, **more: Any) -> str:
+    pki = str(place / "etc/kubernetes/pki")
+    given = {"ca_keys_removal_wanted": True, "ca_keys_removal_folder": str(place / "cas")}
+    given |= {"ca_keys_removal_certificates": pki, **more}
+    return run_here(place, [{"vars": given, "roles": ["ca_keys_removal"]}], {"kubectl": "echo gone"}, cp={})
+
+
+KEYS = ("ca.key", "front-proxy-ca.key", "etcd/ca.key")
+
+
+def test_keys_leave_a_machine_and_come_back(member: Path) -> None:
+    pki = member / "etc/kubernetes/pki"
+    returned: dict[str, Any] = {"external_ca_wanted": False, "external_ca_returned_path": str(member / "cas")}
+    assert "failed=0" in signed(member, VERSION, **returned)
+    assert {name: (pki / name).read_bytes() for name in KEYS} == {
+        name: (member / "cas" / name).read_bytes() for name in KEYS
+    }
+    assert {(pki / name).stat().st_mode & 0o777 for name in KEYS} == {0o600}
+    assert "changed=0" in signed(member, VERSION, **returned)
+    assert "changed=0" in signed(member, VERSION)  # it needs no certificate, and stays as it is
+    said = removed(member, ca_keys_removal_first=True)
+    assert "failed=0" in said, said
+    assert not any((pki / name).exists() for name in KEYS)
+    assert "changed=0" in removed(member, ca_keys_removal_first=True)
+
+
+@pytest.mark.parametrize("other", ["another", "none"])
+def test_a_key_that_the_controller_does_not_have_stays(other: str, member: Path) -> None:
+    pki, kept = member / "etc/kubernetes/pki", member / "cas/front-proxy-ca.key"
+    shutil.copy(member / "cas/ca.key", pki / "ca.key")
+    shutil.copy(kept, pki / "front-proxy-ca.key")
+    kept.unlink()
+    if other == "another":
+        shutil.copy(member / "cas/ca.key", kept)
+    said = " ".join(removed(member).split())
+    assert f"{pki}/front-proxy-ca.key is on this machine, and {member}/cas has not the same key: put it there" in said
+    assert (pki / "ca.key").exists()
+
+
+def test_a_machine_that_begins_gets_no_keys_back(tmp_path: Path, control_plane: Path) -> None:
+    returned: dict[str, Any] = {"external_ca_wanted": False, "external_ca_returned_path": str(control_plane / "cas")}
+    assert "changed=0" in signed(tmp_path, VERSION, **returned)
+    assert not (tmp_path / "etc/kubernetes/pki").exists()

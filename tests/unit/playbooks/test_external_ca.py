@@ -15,7 +15,7 @@ from tests.unit.playbooks.test_templates import render
 
 OWN = load(PLAYBOOKS / "roles/external_ca/vars/main.yml")
 PURPOSES: list[dict[str, Any]] = (
-    OWN["external_ca_files"] + OWN["external_ca_kubeconfigs"] + [OWN["external_ca_kubelet"]]
+    OWN["external_ca_files"] + OWN["external_ca_kubeconfigs"] + [OWN["external_ca_kubelet_conf"]]
 )
 FILES = frozenset({"external-ca.yml"})
 

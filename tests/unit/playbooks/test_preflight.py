@@ -237,9 +237,8 @@ def test_settings_that_exclude_each_other_are_refused(given: dict[str, Any], wor
 
 
 @pytest.mark.parametrize("topology", ["cp3-w1", "cp2-etcd3-w1"])
-def test_an_external_ca_signs_for_one_control_plane_with_its_own_etcd(topology: str) -> None:
-    (said,) = mistakes(topology, cluster_external_ca=True)
-    assert "for one control plane with its own etcd: use one, or leave the variable out" in said
+def test_an_external_ca_signs_for_all_control_planes_and_for_any_etcd(topology: str) -> None:
+    assert mistakes(topology, cluster_external_ca=True) == []
 
 
 def test_kube_proxy_may_be_left_out_where_the_plugin_takes_its_place() -> None:

@@ -197,6 +197,31 @@ def test_several_control_planes_are_asked_whether_they_are_ready(tmp_path: Path)
     assert "check-ssl verify none" in config
 
 
+IPV6_ALONE: dict[str, Any] = {
+    "cluster_pod_cidr": "fd10:243::/56",
+    "cluster_service_cidr": "fd10:95::/112",
+    "cluster_hosts": [{"name": "cp", "address": "2001:db8::2"}, {"name": "w", "address": "2001:db8::3"}],
+}
+# By a cluster: who its packets are sent to, and whether others' are looked at.
+PEERS = {
+    "cp1-w1": ({}, "192.0.2.50", "127.0.0.1", False),
+    "cp1-w1 of IPv6": (IPV6_ALONE, "2001:db8::50", "2001:db8::50", True),
+    "cp3-w1": ({}, "192.0.2.50", "10.0.0.4", False),
+}
+
+
+@pytest.mark.parametrize("case", PEERS)
+def test_a_lone_control_plane_tells_nobody_of_its_virtual_address(case: str, tmp_path: Path) -> None:
+    given, address, peer, looks = PEERS[case]
+    name = "keepalived.conf"
+    place = render(case.split()[0], tmp_path, frozenset({name}), cluster_api_virtual_address=address, **given)
+    text = (place / name).read_text(encoding="utf-8")
+    peers = text.partition("unicast_peer {")[2].partition("}")[0].split()
+    assert peers[0] == peer
+    assert ("check_unicast_src" in text) == looks
+    assert ("::1" in peers) is False
+
+
 def test_what_leaves_counts_no_more(tmp_path: Path) -> None:
     only = frozenset({"haproxy.cfg", "kubeadm.yml", "chosen.json"})
     place = render("cp2-etcd3-w1", tmp_path, only, cluster_remove_nodes=["cp-1"], cluster_lost_nodes=["etcd-2"])

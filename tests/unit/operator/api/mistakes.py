@@ -52,6 +52,16 @@ BAD: dict[str, tuple[Json, str, str]] = {
         "spec.authority",
         "has CAs of its own: remove the Secrets",
     ),
+    "no keys for playbooks that make their own CAs": (
+        deployment(playbooks={"product": {"configMap": "product"}}, authority={"keysOnMachines": False}),
+        "spec.authority.keysOnMachines",
+        "the operator has no keys of the CAs of a cluster that is adopted",
+    ),
+    "kubelets that ask where nobody signs": (
+        deployment(authority={"keysOnMachines": False}, hardening={"kubeletCertificatesSigned": True}),
+        "spec.hardening.kubeletCertificatesSigned",
+        "nothing in the cluster signs what kubelets ask for: remove it, or set authority.keysOnMachines to true",
+    ),
     "no version": (deployment(version="newest"), "spec.version", "spec.version in body should match"),
     "two stacked members": (
         deployment(wanted_set("cp", "control-plane", replicas=2)),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from harness.operator.api.cluster import AuthorityPart, AuthorityState, CurrentOperation
+from harness.operator.api.cluster import AppliedState, AuthorityPart, AuthorityState, CurrentOperation
 from harness.operator.controllers.cluster_view import Workable
 from harness.operator.controllers.clusterinstall import begun, execution_of
 from harness.operator.decide.operations import due_of
@@ -53,6 +55,12 @@ def test_machines_get_cas_by_operations_that_begin_a_control_plane() -> None:
     assert made.authority == {"ca.crt": ("guest-ca", "tls.crt"), "ca.key": ("guest-ca", "tls.key")}
     later = first.model_copy(update={"operation": "scale"})
     assert execution_of(later, due, found.desired, "Auto", state).authority == {}
+    outside = AppliedState(variables={"cluster_external_ca": True})
+    assert execution_of(later, due, found.desired, "Auto", state, outside).authority == made.authority, "keys come back"
+    signs = replace(due, variables={**due.variables, "cluster_external_ca": True})
+    for operation, wanted in {"scale": True, "certificates": True, "reset": False, "backup": False}.items():
+        one = first.model_copy(update={"operation": operation})
+        assert bool(execution_of(one, signs, found.desired, "Auto", state).authority) == wanted, operation
     rebuilt = first.model_copy(update={"operation": "rebuild"})
     assert execution_of(rebuilt, due, found.desired, "Auto", state).authority == made.authority
 

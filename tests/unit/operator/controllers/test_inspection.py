@@ -247,6 +247,17 @@ def test_the_first_of_both_kinds_is_told() -> None:
     }
 
 
+@pytest.mark.parametrize("files", [PLANE, ()])
+def test_a_kubelets_certificate_counts_where_nothing_in_the_cluster_signs(files: tuple[str, ...]) -> None:
+    pair = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+    found = {f"{PKI}/ca.crt": pem(5), pair: pem(3)}
+    assert (dates(found, files, outside=True) or {})["file"] == pair
+    cluster = {"status": {"history": HISTORY, "applied": {"variables": {"cluster_external_ca": True}}}}
+    seen = findings(machine(), Inspected(certificates=found), 0, cluster, NOW)
+    assert seen["certificates"]["file"] == pair
+    assert findings(machine(), Inspected(certificates=found), 0, CLUSTER, NOW)["certificates"]["otherFile"] == pair
+
+
 EXTERNAL = "/etc/systemd/system/etcd.service"
 # By a file of a machine: what is renewed there, and what is not.
 RENEWAL = {

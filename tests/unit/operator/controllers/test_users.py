@@ -13,6 +13,7 @@ import pytest
 import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from harness.errors import InfraError
 from harness.kube import certificates
@@ -26,12 +27,14 @@ from harness.operator.api.users import ClusterUser
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.guest import GuestAccess
 from harness.operator.controllers.users import AGAIN_SECONDS, TROUBLE_SECONDS, Users
+from harness.operator.decide.authority import AUTHORITIES, judged, state_of
 from harness.operator.decide.users import Credentials, renewal_of
 from tests.unit.fake_cluster import FakeCluster
 
 Json = dict[str, Any]
 KEY = ("team", "alice")
 HOUR = timedelta(hours=1)
+STRANGER = certificates.authority("kubernetes", datetime.now(UTC), HOUR)
 
 
 class Guest(FakeCluster):
@@ -291,3 +294,59 @@ def test_a_kubeconfig_names_the_endpoint_once_certificates_do(monkeypatch: pytes
         world.look()
         assert world.kubeconfig()["clusters"][0]["cluster"]["server"] == server
     assert len(world.guest.asked_for) == 1, "the certificate stays"
+
+
+def outside(world: World, data: dict[str, bytes] | None = None) -> None:
+    """Have the cluster's CA in a Secret, and its key nowhere else."""
+    pair = {"tls.crt": pem_of(world.guest.issuer[0]), "tls.key": pem_of(world.guest.issuer[1])}
+    part = judged(AUTHORITIES[0], "guest-ca", pair, datetime.now(UTC))
+    state = state_of([part], None, None, datetime.now(UTC)).model_dump(mode="json", by_alias=True)
+    applied = {"version": "1.36.3", "variables": {"cluster_external_ca": True}}
+    found = {**world.api.all(CLUSTER)[0], "status": {"applied": applied, "authority": state}}
+    world.see(CLUSTER, world.api.put(CLUSTER, found))
+    encoded = {key: base64.b64encode(value).decode() for key, value in (data if data is not None else pair).items()}
+    meta = {"name": "guest-ca", "namespace": "team"}
+    world.api.put(SECRET, {"metadata": meta, "data": encoded})
+
+
+def test_a_certificate_is_signed_here_where_the_cluster_has_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, groups=["dev", "ops"], bindings=[VIEW], validitySeconds=3600)
+    outside(world)
+    assert world.look() == AGAIN_SECONDS
+    assert (world.ready(), world.guest.asked_for) == (("True", "Ready"), [])
+    made = world.certificate()
+    made.verify_directly_issued_by(world.guest.issuer[0])
+    assert made.subject.rfc4514_string() == "CN=alice,O=ops,O=dev"
+    assert made.not_valid_after_utc - made.not_valid_before_utc == timedelta(seconds=3600 + 300)
+    usages = made.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(usages) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+    assert world.look() == AGAIN_SECONDS
+    assert world.certificate() == made
+
+
+def test_no_certificate_outlives_the_ca_that_signs_it_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, validitySeconds=86400)
+    world.guest.issuer = certificates.authority("kubernetes", datetime.now(UTC), HOUR)
+    world.api.put(SECRET, {**world.api.all(SECRET)[0], "data": {"value": world.admin()}})
+    outside(world)
+    world.look()
+    assert world.certificate().not_valid_after_utc == world.guest.issuer[0].not_valid_after_utc
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({}, "Secret guest-ca lacks tls.crt"),
+        (
+            {"tls.crt": pem_of(STRANGER[0]), "tls.key": pem_of(STRANGER[1])},
+            "Secret guest-ca has another key",
+        ),
+    ],
+    ids=["lost", "another"],
+)
+def test_nothing_is_signed_with_another_key(data: Json, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch)
+    outside(world, data)
+    assert world.look() == TROUBLE_SECONDS
+    assert world.ready() == ("False", "NotSigned")
+    assert words in (condition(world.user(), "Ready") or {})["message"]

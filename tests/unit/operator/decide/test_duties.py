@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.operator.api.cluster import CurrentOperation, UnsettledState
+from harness.operator.api.cluster import AuthorityState, CurrentOperation, UnsettledState
 from harness.operator.decide.desired import applied_host
 from harness.operator.decide.duties import SETTLE_SECONDS
 from harness.operator.decide.observed import begun, ended
-from harness.operator.decide.operations import next_operation, plan
+from harness.operator.decide.operations import DUTIES, next_operation, plan
 from tests.unit.operator.api.objects import wanted_set
 from tests.unit.operator.decide.seen import seen
-from tests.unit.operator.decide.wishes import NOW, claimed, deployed, operation, wait, wish
+from tests.unit.operator.decide.wishes import MACHINES, NOW, claimed, deployed, operation, wait, wish
+from tests.unit.playbooks.playbook_files import PLAYBOOKS, load
 
 GONE = "its VirtualMachine is gone"
 STACKED = wish(
@@ -96,3 +98,75 @@ def test_what_is_done_half_is_put_right_before_certificates_are_renewed(half: st
         operations.append(verdict.operation)
         world = ended(begun(world, verdict))
     assert operations == expected
+
+
+OUTSIDE = wish(authority={"keysOnMachines": False})
+GOOD = AuthorityState(usable=True)
+
+
+def outside(**more: Any) -> Any:
+    """Return the world in which a cluster whose CAs' keys are on no machine has come true."""
+    world = deployed(wish(), authority=GOOD)
+    begins = operation(next_operation(OUTSIDE, replace(world, sequence=0, applied=None, history=())))
+    return replace(world, applied=begins.applies, **more)
+
+
+def test_certificates_of_all_kubelets_are_renewed_where_nothing_in_the_cluster_signs() -> None:
+    soon = NOW + timedelta(days=1)
+    inside = operation(next_operation(wish(), replace(deployed(wish()), expires=soon)))
+    begins = operation(next_operation(OUTSIDE, outside(expires=soon)))
+    assert (inside.operation, begins.operation) == ("certificates", "certificates")
+    assert len(inside.machines) == 1
+    assert set(begins.machines) == {machine.metadata.name for machine in MACHINES}
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (AuthorityState(reason="SecretMissing", message="Secret guest-ca is gone"), "Secret guest-ca is gone"),
+        (None, "machines of this cluster made its CAs"),
+    ],
+    ids=["lost", "of machines"],
+)
+def test_what_has_to_be_signed_waits_for_the_keys(state: AuthorityState | None, words: str) -> None:
+    waits = wait(next_operation(OUTSIDE, outside(expires=NOW + timedelta(days=1), authority=state)))
+    assert waits.reason == "WaitingForAuthority"
+    assert words in waits.message
+    assert operation(next_operation(wish(), replace(deployed(wish()), expires=NOW, authority=state))).operation
+
+
+def test_keys_leave_machines_and_come_back_by_a_reconfiguration() -> None:
+    leave = operation(next_operation(OUTSIDE, deployed(wish(), authority=GOOD)))
+    assert (leave.operation, leave.applies.variables["cluster_external_ca"]) == ("reconfigure", True)  # type: ignore[union-attr]
+    assert "spec.authority.keysOnMachines" in (leave.why or "")
+    back = operation(next_operation(wish(), outside()))
+    assert back.operation == "reconfigure"
+    assert "cluster_external_ca" not in back.applies.variables  # type: ignore[union-attr]
+    lost = wait(next_operation(wish(), outside(authority=AuthorityState(reason="Expired", message="it has expired"))))
+    assert (lost.reason, lost.message) == ("WaitingForAuthority", "it has expired")
+
+
+def reaches(entry: Path) -> set[str]:
+    """Return the roles of a playbook and of those that it imports, and which of the roles include the external CA."""
+    found: set[str] = set()
+    for play in load(entry):
+        if imported := play.get("ansible.builtin.import_playbook"):
+            found |= reaches(PLAYBOOKS / imported)
+        found |= {role["role"] for role in play.get("roles", ())}
+        found |= set(play.get("vars", {}).get("settings_roles", ()))
+    return found
+
+
+INCLUDES = {"external_ca"} | {
+    path.parents[1].name
+    for path in PLAYBOOKS.glob("roles/*/tasks/*.yml")
+    if "name: external_ca\n" in path.read_text(encoding="utf-8")
+}
+
+
+def test_operations_whose_playbooks_sign_are_known_to() -> None:
+    assert {"external_ca", "certificates", "etcd", "kubeadm_upgrade"} == INCLUDES
+    signing = {duty.entry for duty in DUTIES if reaches(PLAYBOOKS / duty.entry) & INCLUDES}
+    assert {duty.entry for duty in DUTIES if duty.signs} == signing - {
+        "adopt.yml"
+    }  # which machines' own CAs have signed

@@ -315,6 +315,8 @@ def served(*given: Json) -> Json:
         (({}, {"ip": "192.0.2.71"}), "LoadBalancer", (True, "Ready", "192.0.2.71")),
         (({"ip": "192.0.2.60"},), "asked", (True, "Ready", "192.0.2.60")),
         (({"ip": "192.0.2.61"},), "asked", (False, "OtherAddress", "192.0.2.61")),
+        (({"hostname": "lb.example."},), "LoadBalancer", (True, "Ready", "lb.example")),
+        (({"hostname": "my_lb.example"},), "LoadBalancer", (False, "NameNotUsable", "")),
     ],
 )
 def test_the_address_of_a_balancer_is_what_its_service_says(given: tuple[Json, ...], name: str, seen: Any) -> None:
@@ -412,6 +414,51 @@ def test_an_address_is_the_same_however_it_is_written(address: str, taken: bool)
     for one, text in zip(made, ("2001:db8::5", address), strict=True):
         one["spec"]["endpoint"] = {"type": "VIP", "address": text}
     assert (decide.taken(made[1], made) is not None) is taken
+
+
+OLD = "2026-01-01T00:00:00Z"
+
+
+def placed(name: str, address: str, namespace: str = "default", uid: str = "", **where: Any) -> Json:
+    """Return a Machine at an address, of the cluster with a uid, if any."""
+    claim = {"claim": {"cluster": f"c-{uid}", "uid": uid}} if uid else {}
+    spec = claim if where else {"address": address, **claim}
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": spec, "status": where}
+
+
+# By what is compared: a Machine, and the message, "" where nothing is wrong.
+MEETINGS: dict[str, tuple[Json, str]] = {
+    "another cluster's": (placed("m", "192.0.2.50", uid="u2"), "Machine default/m of cluster default/c-u2: use one"),
+    "nobody's": (placed("m", "192.0.2.50"), "192.0.2.50 is the address of Machine default/m: use one that nobody has"),
+    "its own": (placed("m", "192.0.2.50", uid="u1"), ""),  # address_mistakes tells of it
+    "another address": (placed("m", "192.0.2.51", uid="u2"), ""),
+    "of one pool": (placed("m", "192.0.2.50", "other", "u2"), "Machine other/m of cluster other/c-u2"),
+    "of another pool": (placed("m", "192.0.2.50", "other", "u3"), ""),
+    "nobody's elsewhere": (placed("m", "192.0.2.50", "other"), ""),
+    "made": (placed("m", "", uid="u2", infrastructure={"address": "192.0.2.50"}), "Machine default/m of cluster"),
+}
+
+
+@pytest.mark.parametrize("case", MEETINGS)
+def test_a_virtual_address_is_no_machines(case: str) -> None:
+    machine, words = MEETINGS[case]
+    clusters = []
+    for uid, pool in {"u1": "rack-a", "u2": "rack-a", "u3": "rack-b"}.items():
+        one = owner(f"c-{uid}", creationTimestamp=OLD, uid=uid)
+        one["spec"] |= {"network": {"pool": pool}}
+        clusters.append(one)
+    clusters[0]["spec"]["endpoint"] = {"type": "VIP", "address": "192.0.2.50"}
+    found = decide.taken(clusters[0], clusters, [machine])
+    assert words in str(found or "")
+    assert (found is None) == (not words)
+    clusters[0]["spec"]["endpoint"] = {"type": "LoadBalancer", "address": "192.0.2.50"}
+    assert decide.taken(clusters[0], clusters, [machine]) is None  # which others give out
+
+
+def test_an_address_that_nobody_can_give_to_the_object_is_not_given() -> None:
+    made = {**owner(), "spec": {"endpoint": {"type": "LoadBalancer"}}}
+    state = EndpointState(type="LoadBalancer", address="my_lb.example")
+    assert decide.filled_endpoint(made, state) == made
 
 
 @pytest.mark.parametrize(

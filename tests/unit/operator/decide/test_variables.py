@@ -12,7 +12,7 @@ from harness.operator.api.addons import BUILT_IN
 from harness.operator.api.cluster import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeploymentSpec
 from harness.operator.api.components import Components
-from harness.operator.api.rules import COMPONENTS, HOSTS, SETTINGS, VERSIONS, variable
+from harness.operator.api.rules import COMPONENTS, EXTERNAL_CA, HOSTS, SETTINGS, VERSIONS, variable
 from harness.operator.decide.variables import (
     FILE,
     OF_THE_EXECUTOR,
@@ -77,7 +77,7 @@ def test_every_variable_that_the_matrix_sets_can_be_set_by_a_field() -> None:
     axes = yaml.safe_load((packaged_dir() / "matrix" / "axes.yml").read_text(encoding="utf-8"))["axes"]
     given = {name for axis in axes for value in axis["values"] for name in value.get("vars", {})}
     given -= {"cluster_encryption_key"}  # a secret; spec.variables has it, as docs/hardening.md says
-    given -= {"cluster_external_ca"}  # docs/playbooks.md
+    given -= {EXTERNAL_CA}  # of spec.authority.keysOnMachines, which says the opposite
     given |= yaml.safe_load((packaged_dir() / "matrix" / "product.yml").read_text(encoding="utf-8"))["product"][
         "vars"
     ].keys()
@@ -288,3 +288,12 @@ def test_the_file_has_every_release_of_the_matrix_and_its_latest_components() ->
     for value in values["kubernetes"]:
         assert table.kubernetes[value["id"]]["etcd"] == value["vars"]["cluster_etcd_version"]
     assert table.defaults["containerd"] == values["runtime"][-1]["vars"]["cluster_containerd_version"]
+
+
+@pytest.mark.parametrize(
+    ("given", "value"), [({}, None), ({"keysOnMachines": True}, None), ({"keysOnMachines": False}, True)]
+)
+def test_keys_are_on_machines_unless_the_object_says_otherwise(given: dict[str, bool], value: bool | None) -> None:
+    made = wish(authority=given)
+    assert made.variables.get(EXTERNAL_CA) is value
+    assert (part_of(EXTERNAL_CA), path_of(EXTERNAL_CA)) == ("settings", "spec.authority.keysOnMachines")

@@ -172,3 +172,20 @@ def test_a_playbook_that_the_image_does_not_have_is_the_users_to_put_there(
     assert (end.outcome, end.blame) == ("failed", "user")
     assert f"there is no playbook grow.yml in {tmp_path}/deploy" in end.summary
     assert end.hint == "spec.playbooks.image has to have what the product file names"
+
+
+def test_an_executor_signs_with_copies_that_it_does_not_keep(tmp_path: Path) -> None:
+    path = write_folder(tmp_path / "in", execution(variables={"cluster_external_ca": True}))
+    for name in ("ca.key", "etcd/ca.key", "..2026/ca.key"):  # the last as a Secret's volume has them
+        (path / "authority" / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / "authority" / name).write_text(name)
+    place = Workplace(tmp_path / "work")
+    told = yaml.safe_load(place.prepare(OperationFolder.load(path), None).variables.read_text(encoding="utf-8"))
+    assert told["cluster_external_ca_folder"] == str(place.signing)
+    assert "cluster_authority_path" not in told
+    files = {str(one.relative_to(place.signing)): one for one in place.signing.rglob("*") if one.is_file()}
+    assert set(files) == {"ca.key", "etcd/ca.key"}
+    assert {stat.S_IMODE(one.stat().st_mode) for one in files.values()} == {0o600}
+    assert place.kept() == {}
+    place.forget()
+    assert not place.signing.exists()

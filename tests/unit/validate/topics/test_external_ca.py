@@ -20,7 +20,8 @@ from tests.unit.validate import guests
 from tests.unit.validate.changes import replace_flag
 from tests.unit.validate.guests import Change, Json
 
-EXPECTED = guests.expected(variables={**guests.VARIABLES, "cluster_external_ca": True})
+EXTERNAL = {**guests.VARIABLES, "cluster_external_ca": True}
+EXPECTED = guests.expected(variables=EXTERNAL)
 PKI = "/etc/kubernetes/pki"
 
 
@@ -52,10 +53,11 @@ CAS = {f"{PKI}/{file}": Ca(file) for file in external_ca.AUTHORITIES}
 SIGNED = {
     **{f"{PKI}/{file}": f"{PKI}/ca.crt" for file in external_ca.OF_CLUSTER},
     **{f"{PKI}/{file}": f"{PKI}/front-proxy-ca.crt" for file in external_ca.OF_FRONT_PROXY},
-    **{f"{PKI}/{file}": f"{PKI}/etcd/ca.crt" for file in external_ca.OF_ETCD},
+    **{f"{PKI}/{file}": f"{PKI}/etcd/ca.crt" for file in (*external_ca.OF_ETCD_CLIENT, *external_ca.OF_ETCD)},
     **{f"/etc/kubernetes/{file}": f"{PKI}/ca.crt" for file in external_ca.CONFS},
     external_ca.KUBELET_PAIR: f"{PKI}/ca.crt",
 }
+FIRST = CAS[f"{PKI}/ca.crt"].sign(external_ca.FIRST_CONF)
 ISSUED = {path: CAS[authority].sign(path) for path, authority in SIGNED.items()}
 
 
@@ -167,3 +169,22 @@ def test_a_controller_manager_must_not_have_a_signers_key() -> None:
     found = [str(one) for one in strange_flags(guests.facts(), EXPECTED)]
     assert len(found) == 2
     assert f"expected --cluster-signing-key-file=; saw --cluster-signing-key-file={PKI}/ca.key" in found[1]
+
+
+def test_a_strange_certificate_of_the_first_control_plane_is_found() -> None:
+    def judged(pem: str) -> list[str]:
+        changed = seen(lambda one: one["issued"].update({external_ca.FIRST_CONF: pem}))
+        return [str(one) for one in external_ca.foreign_certificates(changed, EXPECTED)]
+
+    assert judged(FIRST) == []
+    (found,) = judged(Ca("ca.crt").sign("x"))
+    assert external_ca.FIRST_CONF in found
+
+
+def test_members_of_etcd_and_control_planes_need_what_they_have() -> None:
+    expected = guests.expected(variables=EXTERNAL, groups=(("control_plane", "node"), ("etcd",)))
+    wanted = {name: external_ca._wanted(name, PKI, expected) for name in ("cp-0", "w-0")}
+    assert f"{PKI}/apiserver-etcd-client.crt" in wanted["cp-0"]
+    assert f"{PKI}/etcd/server.crt" not in wanted["cp-0"]
+    assert set(wanted["w-0"]) == {f"{PKI}/{name}" for name in (*external_ca.OF_ETCD_CLIENT, *external_ca.OF_ETCD)}
+    assert external_ca._authorities("w-0", PKI, expected) == [f"{PKI}/etcd/ca.crt"]
