@@ -99,6 +99,7 @@ class Workplace:
         kept = {
             "cluster_kubeconfig_path": str(self.state / KUBECONFIG),
             "cluster_etcd_snapshot_path": str(self._snapshot),
+            "cluster_etcd_drill_path": str(self.path / "drill"),
         }
         if (folder.path / AUTHORITY).is_dir():
             kept["cluster_authority_path"] = str(folder.path / AUTHORITY)

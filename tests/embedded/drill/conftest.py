@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +22,7 @@ from harness.until import Deadline, NotYet, until
 
 Json = dict[str, Any]
 MODULE = packaged_dir() / "playbooks" / "library" / "etcd_keys.py"
-VERSIONS = ("3.6.8",)
+VERSIONS = ("3.7.0", "3.6.8")
 START_SECONDS, SECONDS = 30.0, 120.0
 # Keys as an API server has them, and one that belongs to no resource.
 OBJECTS = {
@@ -69,11 +69,17 @@ class Source:
         except Exception as error:  # noqa: BLE001 - whatever it is: it does not answer yet
             return NotYet(str(error))
 
-    def _call(self, method: str, path: str, body: Json | None) -> bytes:
-        content = json.dumps(body).encode() if body is not None else None
-        asked = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data=content, method=method)
-        with urllib.request.urlopen(asked, timeout=SECONDS) as answer:
-            return bytes(answer.read())
+    def _call(self, method: str, path: str, asked: Json | None) -> bytes:
+        content = json.dumps(asked).encode() if asked is not None else None
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SECONDS)
+        try:
+            connection.request(method, path, content)
+            answer = connection.getresponse()
+            body = answer.read()
+        finally:
+            connection.close()
+        assert answer.status == http.client.OK, body
+        return body
 
     def write(self, counts: dict[str, int], word: str = "a") -> None:
         """Write so many keys of each resource."""
