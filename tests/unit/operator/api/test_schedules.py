@@ -58,6 +58,6 @@ def test_a_zone_that_no_manager_knows_is_refused_also_without_a_schedule(zone: s
 
 
 def test_zones_and_schedules_that_are_right_have_no_mistake() -> None:
-    assert list(schedule_mistakes("f", "0 3 * * MON-FRI", "America/New_York")) == []
-    assert list(schedule_mistakes("f", None, "Etc/UTC")) == []
+    assert list(schedule_mistakes("f", {"schedule": "0 3 * * MON-FRI"}, "America/New_York")) == []
+    assert list(schedule_mistakes("f", {"drill": "weekly"}, "Etc/UTC")) == []
     assert zone_of("Etc/UTC").utcoffset(SUNDAY_NIGHT) == timedelta()

@@ -105,6 +105,43 @@ def test_restoring_never_deletes_the_snapshot_that_is_restored(tmp_path: Path) -
     assert store.path.exists()
 
 
+COUNTED = {**TOLD, "objects": 2, "counts": {"/registry/pods/": 1, "/registry/secrets/": 1}}
+
+
+def test_counts_stay_beside_the_snapshot_and_their_sum_is_told(store: SnapshotStore) -> None:
+    store.begin("backup")
+    write(store.path, snapshot_of())
+    described(store.path).write_text(json.dumps(COUNTED), encoding="utf-8")
+    facts = store.end({})
+    assert facts["objects"] == 2
+    assert "counts" not in facts, "a container's last message has no room for them"
+    assert json.loads(described(store.path).read_text(encoding="utf-8"))["counts"] == COUNTED["counts"]
+    assert store.proven() == {"objects": 2, "revision": 7}
+
+
+def test_a_drill_changes_nothing_where_snapshots_lie(tmp_path: Path) -> None:
+    store = SnapshotStore(tmp_path, "prod", place(forget=["prod/gone.db"]))
+    taken(SnapshotStore(tmp_path, "prod", place()))
+    gone, half = write(tmp_path / "prod" / "gone.db", b"x"), write(tmp_path / "prod" / "b.db.part", b"x")
+    tmp_path.joinpath("prod").chmod(0o500)
+    try:
+        store.begin("drill")
+    finally:
+        tmp_path.joinpath("prod").chmod(0o700)
+    assert [gone.exists(), half.exists(), store.path.exists()] == [True, True, True]
+
+
+@pytest.mark.parametrize("content", [None, snapshot_of(b"another"), snapshot_of()[:-32]])
+def test_a_drill_refuses_what_is_gone_or_damaged_and_says_how_to_go_on(
+    store: SnapshotStore, content: bytes | None
+) -> None:
+    taken(store)
+    store.path.unlink() if content is None else write(store.path, content)
+    with pytest.raises(BadInput, match=r"there is no snapshot|is damaged") as refused:
+        store.begin("drill")
+    assert "the next verified backup is drilled at once" in refused.value.hint
+
+
 def test_snapshot_that_is_gone_or_damaged_is_not_restored(store: SnapshotStore) -> None:
     with pytest.raises(BadInput, match=r"there is no snapshot prod/a\.db in claim claim"):
         store.begin("recover")
