@@ -17,6 +17,7 @@ from harness.operator.decide.drills import asked, proof, to_drill
 from harness.operator.decide.due import Wait, WaitReason
 from harness.operator.decide.observed import Observed, begun, ended
 from harness.operator.decide.operations import Nothing, next_operation, plan
+from harness.paths import packaged_dir
 from tests.unit.operator.decide.seen import seen
 from tests.unit.operator.decide.wishes import NOW, deployed, operation, wait, wish
 
@@ -237,3 +238,10 @@ def test_what_drills_have_proven_is_told_with_what_to_do(case: str) -> None:
     assert words in found.message
     turns = reason in ("Proven", "NeverDrilled")
     assert (found.turns is not None and found.turns > NOW) == turns, "somebody has to look when it turns"
+
+
+def test_every_reason_is_explained() -> None:
+    text = (packaged_dir() / "docs" / "operator" / "backups.md").read_text(encoding="utf-8")
+    part = text.partition("\n## Drills\n")[2].partition("\n## ")[0]
+    told = {line.split("|")[1].strip().strip("`") for line in part.splitlines() if line.startswith("| `")}
+    assert told == {reason for *_, reason, _ in PROOFS.values()} | {"NotDeployed"}
