@@ -281,8 +281,12 @@ def plan(desired: Desired, observed: Observed) -> tuple[PlannedStep, ...]:
         return ()
     steps: dict[str, PlannedStep] = {}
     world = ended(observed)
-    failed = failed_clone(world)  # of all failures, the one that nothing else is begun after
-    world = replace(world, history=(failed,) if failed is not None else ())
+    # Failures count for nothing here, but for a clone's, which nothing else is begun after. What a first deployment may
+    # have left is reset.
+    counts = [failed_clone(world)]
+    if world.applied is None:
+        counts.append(next((past for past in world.history if not past.untouched), None))
+    world = replace(world, history=tuple(past for past in world.history if any(past is one for one in counts)))
     while len(steps) < LONGEST_PLAN:
         found = ((duty, due, due.digest(duty.operation, desired)) for duty, due in _due(Situation.of(desired, world)))
         duty, due, digest = next((one for one in found if one[2] not in steps), (None, None, ""))

@@ -22,7 +22,7 @@ from harness.kube.resources import (
 )
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL, GROUP
-from harness.operator.decide.observed import DRILL
+from harness.operator.decide.observed import CLONE, DRILL
 from harness.operator.execute.inputs import (
     AUTHORITY,
     Execution,
@@ -68,7 +68,7 @@ def pod_template(execution: Execution) -> Json:
             "containers": [_container(execution)],
             "volumes": [
                 *projected,
-                {"name": "temporary", "emptyDir": {"sizeLimit": STAGING if _drills(execution) else SCRATCH}},
+                {"name": "temporary", "emptyDir": {"sizeLimit": STAGING if _copies(execution) else SCRATCH}},
                 *_snapshots(execution),
                 *_bucket(execution),
             ],
@@ -113,6 +113,11 @@ def _container(execution: Execution) -> Json:
 def _drills(execution: Execution) -> bool:
     """Tell whether an etcd runs in the pod, with restored data."""
     return execution.operation == DRILL
+
+
+def _copies(execution: Execution) -> bool:
+    """Tell whether another database is made of the snapshot in the pod."""
+    return _drills(execution) or execution.operation == CLONE
 
 
 def _snapshots(execution: Execution) -> list[Json]:

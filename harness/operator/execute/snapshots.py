@@ -26,6 +26,7 @@ from harness.operator.execute.object_store import Bucket
 BLOCK = 512  # the size of a bbolt file is a multiple of it; behind that is the digest
 CHUNK = 1 << 20
 COUNTS = "counts"  # of keys by resource: in the description alone, everything else has no room for them
+HALF = ("*.part", "*.clone")  # what was begun and never ended, the second by an earlier version's clones
 MOST_NAMED = 10  # files that an executor names: what it says in the end has room for 4096 bytes
 
 
@@ -60,7 +61,8 @@ class SnapshotStore:
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             gone = [self.folder / file for file in files] if self.bucket is None else []
-            for path in (*gone, *(self.folder / self.cluster).glob("*.part")):
+            halves = (path for of in HALF for path in (self.folder / self.cluster).glob(of))
+            for path in (*gone, *halves):
                 path.unlink(missing_ok=True)
                 described(path).unlink(missing_ok=True)
         except OSError as error:

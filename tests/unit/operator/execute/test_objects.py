@@ -93,8 +93,9 @@ def test_a_drill_has_room_for_restored_data_and_reads_its_claim_only() -> None:
         return int(pod["containers"][0]["resources"]["limits"]["memory"].removesuffix("Mi"))
 
     drill, backup = pod_of("drill"), pod_of("backup")
-    rooms = [{one["name"]: one for one in pod["volumes"]}["temporary"]["emptyDir"] for pod in (drill, backup)]
-    assert rooms == [{"sizeLimit": "20Gi"}, {"sizeLimit": "1Gi"}]
+    pods = (drill, pod_of("clone"), backup)
+    rooms = [{one["name"]: one for one in pod["volumes"]}["temporary"]["emptyDir"] for pod in pods]
+    assert rooms == [{"sizeLimit": "20Gi"}, {"sizeLimit": "20Gi"}, {"sizeLimit": "1Gi"}]
     assert memory(drill) == memory(backup) + 2048
     mounts = [
         next(one for one in pod["containers"][0]["volumeMounts"] if one["name"] == "snapshots")

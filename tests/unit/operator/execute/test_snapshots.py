@@ -74,10 +74,11 @@ def test_description_of_an_earlier_snapshot_does_not_outlive_the_beginning_of_a_
 
 def test_files_of_deleted_backups_and_halves_go_and_no_others(tmp_path: Path) -> None:
     gone, other, half = (write(tmp_path / "prod" / name, b"x") for name in ("gone.db", "other.db", "b.db.part"))
+    cloned = write(tmp_path / "prod" / "a.db.cp-0.clone", b"x")
     elsewhere = write(tmp_path / "stage" / "gone.db.part", b"x")
     described(gone).write_text("{}", encoding="utf-8")
     SnapshotStore(tmp_path, "prod", place(forget=["prod/gone.db"])).begin("backup")
-    assert [gone.exists(), described(gone).exists(), half.exists()] == [False, False, False]
+    assert [gone.exists(), described(gone).exists(), half.exists(), cloned.exists()] == [False, False, False, False]
     assert [other.exists(), elsewhere.exists()] == [True, True]
 
 
