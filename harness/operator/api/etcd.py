@@ -131,8 +131,7 @@ class EtcdBackupPolicy(ApiModel):
     )
     drill: WordOrCron | None = Field(
         default=None,
-        description="When the newest backup is restored into an etcd that is thrown away, and compared with what was "
-        "counted when it was taken: daily, weekly, or as schedule.",
+        description="When the newest backup is restored where no cluster is: daily, weekly, or as schedule.",
     )
     keep: int = Field(
         default=3,

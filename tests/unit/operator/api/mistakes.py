@@ -362,7 +362,7 @@ BAD: dict[str, tuple[Json, str, str]] = {
         "a drill restores the newest backup, and nothing makes newer ones: set schedule, or remove drill",
     ),
     "a drill without a place": (
-        deployment(etcd={"backup": {"drill": "weekly"}}),
+        deployment(etcd={"backup": {"schedule": "@daily", "drill": "weekly"}}),
         "spec.etcd.backup.destination",
         "backups that the operator makes need a place: set destination.claim",
     ),
