@@ -26,6 +26,7 @@ from harness.kube.objects import dig, parse_time, phase
 from harness.kube.resources import JOB, POD, SECRET, container_security, pod_security
 from harness.machines.reach.portforward import open_stream
 from harness.model import LABEL_MANAGED, MANAGED_BY
+from harness.operator.api.conditions import PROVEN
 from harness.operator.api.etcd import VERIFIED, EtcdBackup, S3Destination
 from harness.operator.api.resources import BEFORE_LABEL, CLUSTER_LABEL, ETCD_BACKUP, SCHEDULED_LABEL
 from harness.operator.execute.object_store import Bucket, secret_files
@@ -42,7 +43,10 @@ STDOUT, STDERR, END = 1, 2, 3  # channels
 
 @dataclass(frozen=True)
 class BackupRow:
-    """One EtcdBackup. origin: `schedule`, `upgrade` or `person`.  said: why it is not verified."""
+    """One EtcdBackup. origin: `schedule`, `upgrade` or `person`.  said: why it is not verified.
+
+    drill: what the last drill of it has shown.
+    """
 
     name: str
     cluster: str
@@ -54,9 +58,11 @@ class BackupRow:
     size_bytes: int | None
     revision: int | None
     keys: int | None
+    objects: int | None
     etcd_version: str
     sha256: str
     said: str
+    drill: str
 
     def json(self) -> dict[str, Any]:
         """Return the row as JSON has it."""
@@ -87,9 +93,11 @@ def row_of(backup: Json, now: datetime) -> BackupRow:
         status.size_bytes,
         status.revision,
         status.keys,
+        status.objects,
         status.etcd_version or "",
         status.sha256 or "",
         refusal,
+        next((c.message for c in status.conditions if c.type == PROVEN), ""),
     )
 
 

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from harness.kube.client import Json
 from harness.kube.objects import condition, dig, parse_time, phase
 from harness.kube.reconcile import Controller
-from harness.operator.api.conditions import BACKUP_FRESH
+from harness.operator.api.conditions import BACKUP_FRESH, BACKUP_PROVEN
 from harness.operator.api.etcd import VERIFIED
 
 
@@ -92,6 +92,9 @@ BACKUPS = Family(
 FRESH = Family(
     f"{_P}cluster_backup_fresh", "gauge", "Whether the newest backup is as young as its schedule promises.", _CLUSTER
 )
+PROVEN = Family(
+    f"{_P}cluster_backup_proven", "gauge", "Whether drills have proven a backup as lately as their schedule.", _CLUSTER
+)
 _MEMBER = (*_CLUSTER, "machine")
 QUOTA_USED = Family(f"{_P}etcd_quota_used_ratio", "gauge", "How much of its quota a member's file fills.", _MEMBER)
 FREE = Family(f"{_P}etcd_free_bytes", "gauge", "What a defragmentation of the member would give back.", _MEMBER)
@@ -124,7 +127,7 @@ EXPIRES = Family(
 )
 FAMILIES = (
     *(LEADING, RENEWED, RECONCILES, ERRORS, QUEUE, OPERATIONS, SECONDS),
-    *(CLUSTERS, VERSIONS, CERTIFICATES, AUTHORITIES, USERS, BACKUPS, FRESH, RUNNING, APPROVALS),
+    *(CLUSTERS, VERSIONS, CERTIFICATES, AUTHORITIES, USERS, BACKUPS, FRESH, PROVEN, RUNNING, APPROVALS),
     *(QUOTA_USED, FREE, ALARMS, FSYNC, TRIPS),
     *(MACHINES, BUILDS, BUILD_SECONDS, DELIVERED, DELIVERIES, WEBHOOKS, WEBHOOK_SECONDS, EXPIRES),
 )
@@ -219,7 +222,8 @@ class DeclaredObjects:
                 }
             ),
             BACKUPS.of(self._newest_backups()),
-            FRESH.of(self._fresh()),
+            FRESH.of(self._told(BACKUP_FRESH)),
+            PROVEN.of(self._told(BACKUP_PROVEN)),
             RUNNING.of(
                 {
                     (*_named(one), now["operation"]): _seconds(now["started"])
@@ -249,9 +253,9 @@ class DeclaredObjects:
             TRIPS.of(_in_seconds(known, "roundTripMilliseconds")),
         ]
 
-    def _fresh(self) -> dict[tuple[str, ...], float]:
-        """Return whether backups are fresh, of the clusters whose schedule promises it."""
-        told = {_named(one): condition(one, BACKUP_FRESH) or {} for one in self.deployments}
+    def _told(self, kind: str) -> dict[tuple[str, ...], float]:
+        """Return whether a condition holds, of the clusters that can tell."""
+        told = {_named(one): condition(one, kind) or {} for one in self.deployments}
         return {key: said["status"] == "True" for key, said in told.items() if said.get("status") in ("True", "False")}
 
     def _certificates(self) -> dict[tuple[str, ...], float]:

@@ -87,7 +87,8 @@ def _phase(phase: Mapping[str, Any], before: list[Any]) -> Iterator[Finding]:
         yield ("workload",), "no cluster exists after this phase for the workload to run in; remove it"
     named = field(phase, "data_of")
     if named is not None:
-        there = tuple(name for one in since[1:] if (name := field(one, "phase")) is not None)
+        lived = since or _of_the_cluster_before(before)
+        there = tuple(name for one in lived[1:] if (name := field(one, "phase")) is not None)
         if named not in there:
             yield ("data_of",), unknown("earlier phase of the same cluster", named, there)
     delivery = field(phase, "delivery")
@@ -103,6 +104,13 @@ def _hop(phase: Mapping[str, Any], later: list[Any]) -> Iterator[Finding]:
     if phase.get("hop") is True and name != goal:
         said = f"the next phase is {goal}" if goal is not None else "there is none"
         yield ("hop",), f"a hop leads to a next phase of the same name, {name}, and {said}; remove `hop`"
+
+
+def _of_the_cluster_before(before: list[Any]) -> list[Any]:
+    """Return the phases of the cluster that is gone, of whose data another one may begin as a clone."""
+    while before and isinstance(before[-1], Mapping) and before[-1].get("cluster") is False:
+        before = before[:-1]
+    return _since_last_without(before)
 
 
 def _since_last_without(before: list[Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Jinja filter `made_anew`: Services and claims of a clone that cannot be as they were in its source, before and after.
+"""Jinja filters `made_anew` and `of_another_size`: Services and claims of a clone that cannot be as in its source.
 
 A Service whose cluster IPs are outside of the clone's networks, or that has a load balancer, is another Service of the
 same name: load balancers are known by the Service's UID. A claim that was bound to a volume of the source is a new one.
@@ -25,6 +25,22 @@ def made_anew(objects: Sequence[Json], networks: Sequence[str]) -> list[dict[str
         objects: Services and PersistentVolumeClaims.  networks: of the clone's Services.
     """
     return list(_pairs(objects, [ip_network(network) for network in networks]))
+
+
+def of_another_size(wanted: Sequence[Json], there: Sequence[Json]) -> list[Json]:
+    """Return the claims of `wanted` that are `there` with other requests: as the template of a StatefulSet says."""
+    requests = {(one["metadata"]["namespace"], one["metadata"]["name"]): _requests(one) for one in there}
+    return [
+        one
+        for one in wanted
+        if one["kind"] == "PersistentVolumeClaim"
+        and _requests(one) != requests.get((one["metadata"]["namespace"], one["metadata"]["name"]), _requests(one))
+    ]
+
+
+def _requests(claim: Json) -> Json:
+    found: Json = (claim["spec"].get("resources") or {}).get("requests") or {}
+    return found
 
 
 def _pairs(objects: Sequence[Json], networks: Sequence[Any]) -> Iterator[dict[str, Json]]:
@@ -66,4 +82,4 @@ class FilterModule:
 
     def filters(self) -> dict[str, Any]:
         """Return the filters by name."""
-        return {"made_anew": made_anew}
+        return {"made_anew": made_anew, "of_another_size": of_another_size}

@@ -121,6 +121,22 @@ class PastOperation(StatusModel):
     restore_uid: Line | None = Field(default=None, description="UID of the EtcdRestore that asked for it.")
 
 
+class DrillResult(PastOperation):
+    """The end of one drill."""
+
+    time: Line = Field(default="", description="Time of the schedule that it was for.")
+    objects: int | None = Field(default=None, description="How many keys were read, as many as were counted.")
+    revision: int | None = Field(default=None, description="Revision of etcd's data.")
+
+
+class DrillState(StatusModel):
+    """What was done by the schedule of drills, and what came of it."""
+
+    schedule: BackupScheduleState | None = Field(default=None, description="What was done by the schedule.")
+    last: DrillResult | None = Field(default=None, description="The last drill that ended.")
+    proven: DrillResult | None = Field(default=None, description="The last that found all that was counted.")
+
+
 class PendingApproval(StatusModel):
     """The operation that waits for an approval."""
 
@@ -191,6 +207,7 @@ class DeclaredClusterStatus(StatusModel):
     backup_schedule: BackupScheduleState | None = Field(
         default=None, description="What was done by the schedule of backups."
     )
+    drill: DrillState | None = Field(default=None, description="What was done by the schedule of drills.")
 
 
 class DeclaredCluster(ObjectModel):

@@ -14,10 +14,10 @@ from harness.kube.objects import stamp, with_condition
 
 ACCEPTED, PROGRESSING, DEGRADED = "Accepted", "Progressing", "Degraded"
 MACHINES_READY, CONTROL_PLANE_READY, READY = "MachinesReady", "ControlPlaneReady", "Ready"
-FAILED, PRUNED = "Failed", "Pruned"  # of an EtcdBackup
+FAILED, PRUNED, PROVEN = "Failed", "Pruned", "Proven"  # of an EtcdBackup
 RESTORED = "Restored"  # of an EtcdRestore
 ADDONS_READY = "AddonsReady"
-BACKUP_FRESH = "BackupFresh"
+BACKUP_FRESH, BACKUP_PROVEN = "BackupFresh", "BackupProven"
 ETCD_HEALTHY = "EtcdHealthy"
 ENDPOINT_READY = "EndpointReady"
 AUTHORITY_VALID, NETWORKS_ALLOCATED = "AuthorityValid", "NetworksAllocated"

@@ -85,11 +85,13 @@ ETCD_BACKUP_COLUMNS = (
     column("Cluster", ".spec.cluster"),
     column("Phase", ".status.phase"),
     column("Taken", ".status.taken", "date"),
+    column("Proven", ".status.proven", "date"),
     column("Bytes", ".status.sizeBytes", "integer"),
     AGE,
     column("Revision", ".status.revision", "integer", wide=True),
     column("Location", ".status.location", wide=True),
     column("Says", condition_path("Verified", "message"), wide=True),
+    column("Drill", condition_path("Proven", "message"), wide=True),
 )
 ETCD_RESTORE_COLUMNS = (
     column("Cluster", ".spec.cluster"),

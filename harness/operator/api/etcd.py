@@ -10,15 +10,24 @@ from harness.kube.kinds.models import ApiModel, Cel, ObjectModel, StatusModel, p
 from harness.operator.api.components import Flags
 from harness.operator.api.conditions import Condition, conditions
 from harness.operator.api.resources import Line, ObjectName, SecretKey
-from harness.operator.api.schedules import UTC_NAME, CronText, ZoneName
+from harness.operator.api.schedules import UTC_NAME, CronText, WordOrCron, ZoneName
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, WantedSet
 
 NO_DESTINATION = Cel(
-    "has(self.destination) || !(self.beforeDisruption || has(self.schedule))",
+    "has(self.destination) || !(self.beforeDisruption || has(self.schedule) || has(self.drill))",
     "backups that the operator makes need a place",
     "set destination.claim to the name of a PersistentVolumeClaim, or destination.s3",
     ".destination",
-    holds=lambda policy: policy.destination is not None or not (policy.before_disruption or policy.schedule),
+    holds=lambda policy: (
+        policy.destination is not None or not (policy.before_disruption or policy.schedule or policy.drill)
+    ),
+)
+NO_SCHEDULE = Cel(
+    "!has(self.drill) || has(self.schedule)",
+    "a drill restores the newest backup, and nothing makes newer ones",
+    "set schedule, or remove drill",
+    ".drill",
+    holds=lambda policy: policy.drill is None or policy.schedule is not None,
 )
 
 
@@ -110,7 +119,7 @@ class BackupDestination(ApiModel):
 class EtcdBackupPolicy(ApiModel):
     """When and where etcd is backed up."""
 
-    cel: ClassVar[tuple[Cel, ...]] = (NO_DESTINATION,)
+    cel: ClassVar[tuple[Cel, ...]] = (NO_DESTINATION, NO_SCHEDULE)
     schedule: CronText | None = Field(
         default=None, description="When a backup is taken: minute, hour, day of the month, month, day of the week."
     )
@@ -119,6 +128,10 @@ class EtcdBackupPolicy(ApiModel):
     before_disruption: bool = Field(default=False, description="Take a backup before every upgrade.")
     destination: BackupDestination | None = Field(
         default=None, description="Where snapshots are put whose EtcdBackup does not say it."
+    )
+    drill: WordOrCron | None = Field(
+        default=None,
+        description="When the newest backup is restored where no cluster is: daily, weekly, or as schedule.",
     )
     keep: int = Field(
         default=3,
@@ -241,6 +254,9 @@ class SnapshotFacts(StatusModel):
     hash: int | None = Field(default=None, description="Hash of the data, as etcdutl says it.")
     size_bytes: int | None = Field(default=None, description="Size of the file.")
     keys: int | None = Field(default=None, description="How many keys it has.")
+    objects: int | None = Field(
+        default=None, description="How many keys the cluster had at the revision, as the member counted them."
+    )
     member: Line | None = Field(default=None, description="Machine whose member it was taken of.")
     etcd_version: Line | None = Field(default=None, description="Version of etcd.")
     kubernetes_version: Line | None = Field(default=None, description="Version of Kubernetes.")
@@ -276,6 +292,7 @@ class OperationSnapshot(SnapshotPlace):
         default=(), description="Files within the claim whose EtcdBackups are gone; the operation deletes them."
     )
     restore: Line = Field(default="", description="UID of the EtcdRestore that asks for it, if one does.")
+    drill: Line = Field(default="", description="Time of the drill that asks for it, if one does.")
     expected: SnapshotFiles = Field(
         default=(), description="Other files within the claim; the operation says which of them are not there."
     )
@@ -296,7 +313,7 @@ class BackupScheduleState(StatusModel):
     schedule: Line = Field(description="The schedule.")
     time_zone: Line = Field(description="Its time zone.")
     since: Moment = Field(default=None, description="Times before this one do not count: there was no such schedule.")
-    last: Moment = Field(default=None, description="The last time for which an EtcdBackup was made.")
+    last: Moment = Field(default=None, description="The last time for which what it asks for was made, or asked for.")
 
 
 BackupPhase = Literal["Pending", "Waiting", "Running", "Verified", "Failed", "Missing"]
@@ -337,7 +354,8 @@ class EtcdBackupStatus(SnapshotFacts):
     volume: Line | None = Field(default=None, description="PersistentVolume of that claim.")
     verified: Moment = Field(default=None, description="When it was known to be whole.")
     cluster_uid: Line | None = Field(default=None, description="UID of the ClusterDeployment that it was taken of.")
-    conditions: tuple[Condition, ...] = conditions("Verified, Failed, Pruned.")
+    proven: Moment = Field(default=None, description="When a drill last restored it with all that was counted.")
+    conditions: tuple[Condition, ...] = conditions("Verified, Failed, Pruned, Proven.")
 
 
 class EtcdBackup(ObjectModel):

@@ -387,7 +387,9 @@ def mistakes(
     ]
     found += [*_version(cd, releases), *component_mistakes(cd), *network_sizes(cd), *_outer(cd, outer)]
     policy = cd.spec.etcd.backup
-    found += schedule_mistakes("spec.etcd.backup", policy.schedule, policy.time_zone)
+    found += schedule_mistakes(
+        "spec.etcd.backup", {"schedule": policy.schedule, "drill": policy.drill}, policy.time_zone
+    )
     return [*found, *_twice(cd), *_addons_twice(cd), *variable_mistakes(cd), *unnamed_images(cd)]
 
 

@@ -6,7 +6,7 @@ does, and one that exists twice fires once, as Debian's cron does. https://kuber
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Annotated
@@ -26,10 +26,14 @@ MACROS = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
+WORDS = {"daily": "@daily", "weekly": "@weekly"}  # of what is done besides, as people say it
 CRON_FIELDS = ("minute", "hour", "day of the month", "month", "day of the week")
 # Five words, or a macro. What the words may be, and whether they ever come true, `schedule_mistakes` tells.
 _WORD = "[0-9A-Za-z*,/#-]+"
 CronText = Annotated[str, StringConstraints(pattern=rf"^({'|'.join(MACROS)}|{_WORD}( {_WORD}){{4}})$", max_length=100)]
+WordOrCron = Annotated[
+    str, StringConstraints(pattern=rf"^({'|'.join((*WORDS, *MACROS))}|{_WORD}( {_WORD}){{4}})$", max_length=100)
+]
 ZoneName = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$", max_length=64)]
 UTC_NAME = "Etc/UTC"
 SECOND = timedelta(seconds=1)  # cron knows minutes: what is less than one decides on which side of a time a moment is
@@ -49,7 +53,8 @@ class CronSchedule:
         Raises:
             ValueError: there is no such zone, or the text is not a schedule, or names a time that never comes.
         """
-        schedule = CronSchedule(MACROS.get(text, text), zone_of(zone))
+        said = WORDS.get(text, text)
+        schedule = CronSchedule(MACROS.get(said, said), zone_of(zone))
         schedule.after(datetime.now(UTC))
         return schedule
 
@@ -90,22 +95,22 @@ def zone_of(name: str) -> tzinfo:
         raise ValueError(f"there is no time zone {name}") from error
 
 
-def schedule_mistakes(field: str, schedule: str | None, zone: str) -> Iterator[SpecMistake]:
-    """Yield what is wrong with a schedule and its time zone.
+def schedule_mistakes(field: str, schedules: Mapping[str, str | None], zone: str) -> Iterator[SpecMistake]:
+    """Yield what is wrong with schedules and their time zone.
 
     Args:
-        field: that both are in; `schedule` and `timeZone` are their names there.
+        field: that all are in.  schedules: by their names there; that of the zone is `timeZone`.
     """
     try:
         zone_of(zone)
     except ValueError as error:
         yield SpecMistake(f"{field}.timeZone", str(error), 'use a name such as "Etc/UTC" or "Europe/Berlin"')
         return
-    if schedule is None:
-        return
-    try:
-        CronSchedule.of(schedule, zone)
-    except ValueError as error:
-        wrong = f"{schedule!r} is not a schedule that fires: {str(error)[:1].lower()}{str(error)[1:]}"
-        remedy = f'write {", ".join(CRON_FIELDS)}: "0 3 * * *" is every day at 3'
-        yield SpecMistake(f"{field}.schedule", wrong, remedy)
+    for name, schedule in schedules.items():
+        try:
+            if schedule is not None:
+                CronSchedule.of(schedule, zone)
+        except ValueError as error:
+            wrong = f"{schedule!r} is not a schedule that fires: {str(error)[:1].lower()}{str(error)[1:]}"
+            remedy = f'write {", ".join(CRON_FIELDS)}: "0 3 * * *" is every day at 3'
+            yield SpecMistake(f"{field}.{name}", wrong, remedy)

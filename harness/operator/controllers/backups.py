@@ -11,12 +11,20 @@ from datetime import UTC, datetime, timedelta
 
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of, labels_of
-from harness.kube.objects import deleting, dig, owner_reference, parse_time, phase, stamp
+from harness.kube.objects import (
+    condition,
+    deleting,
+    dig,
+    owner_reference,
+    parse_time,
+    phase,
+    stamp,
+)
 from harness.kube.reconcile import Controller, follow
 from harness.kube.resources import PVC, STORAGE_CLASS
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.cluster import DeclaredCluster
-from harness.operator.api.conditions import FAILED, PRUNED, new, with_conditions
+from harness.operator.api.conditions import FAILED, PROVEN, PRUNED, new, with_conditions
 from harness.operator.api.etcd import (
     MISSING,
     SNAPSHOT_FILE,
@@ -36,8 +44,10 @@ from harness.operator.context import OperatorContext
 from harness.operator.controllers.cluster_view import ClusterLooks, DeclaredView, Workable, follow_backups
 from harness.operator.decide.backups import scheduled
 from harness.operator.decide.desired import Desired, digest_of
-from harness.operator.decide.due import Wait, WaitReason
-from harness.operator.decide.operations import given_up
+from harness.operator.decide.drills import asked as drill_asked
+from harness.operator.decide.drills import failure, success
+from harness.operator.decide.due import Wait, WaitReason, given_up
+from harness.operator.decide.observed import SUCCEEDED
 from harness.operator.execute.inputs import BACKUP
 
 CONSUMER = "WaitForFirstConsumer"  # a class whose claims are bound once a pod uses them
@@ -137,13 +147,13 @@ def is_under_way(own: Sequence[Json]) -> bool:
     return any(SCHEDULED_LABEL in labels_of(one) and dig(one, "status", "phase") not in ENDED for one in own)
 
 
-def surplus(own: Sequence[Json], wanted: Desired, moment: datetime, asked: str = "") -> list[Json]:
+def surplus(own: Sequence[Json], wanted: Desired, moment: datetime, *asked: str) -> list[Json]:
     """Return the EtcdBackups to delete: of those that the operator made and that ended, the old and all but the latest.
 
     Those of an earlier cluster of the name outlive it: nothing makes them anew.
 
     Args:
-        asked: the one that an EtcdRestore names, "" for none.
+        asked: those that an EtcdRestore names, or that are drilled.
     """
     policy = wanted.spec.etcd.backup
     mine = [one for one in own if dig(one, "status", "clusterUid") in (None, wanted.wish.metadata.uid)]
@@ -157,7 +167,7 @@ def surplus(own: Sequence[Json], wanted: Desired, moment: datetime, asked: str =
             some = [one for one in made if dig(one, "status", "phase") == ended]
             gone += some[policy.keep :]
             gone += [one for one in some[: policy.keep] if age is not None and _age(one, moment) > age]
-    kept = {asked, newest["metadata"]["name"] if newest is not None else None}
+    kept = {*asked, newest["metadata"]["name"] if newest is not None else None}
     return [one for one in gone if one["metadata"]["name"] not in kept]
 
 
@@ -301,6 +311,26 @@ def _is_absent(backup: Json, view: DeclaredView | None) -> bool:
     return any(one.get("absent", False) for one in taken if one["uid"] == backup["metadata"]["uid"])
 
 
+def with_proof(backup: Json, status: Json, view: DeclaredView | None, moment: datetime) -> Json:
+    """Return the status of an EtcdBackup with what the last drill of it has shown; the same where none has ended.
+
+    A drill never changes where the backup is in its life: whoever has no better one may still try it.
+    """
+    state = view.observed.drill if view is not None else None
+    if view is None or view.desired is None or state is None:
+        return status
+    uid = backup["metadata"]["uid"]
+    results = (one for one in (state.last, state.proven) if one is not None and one.backup_uid == uid)
+    last = next(results, None)
+    if last is None or (last.outcome != SUCCEEDED and not given_up(last, view.desired)):
+        return status
+    proven = last.outcome == SUCCEEDED
+    words = (True, "Proven", success(last)) if proven else (False, "DrillFailed", failure(last))
+    said = new(PROVEN, *words, moment, None)
+    made = {**status, "conditions": with_conditions(status.get("conditions") or [], said)}
+    return {**made, "proven": last.ended} if proven else made
+
+
 COMPONENT = "backups"
 
 
@@ -335,15 +365,18 @@ class Backups:
         for one in own:
             self._settle(one, view)
         if view is not None and view.desired is not None and not deleting(view.deployment):
-            asked = view.observed.restore.backup if view.observed.restore is not None else ""
-            for one in surplus(own, view.desired, datetime.now(UTC), asked):
+            named = [view.observed.restore.backup] if view.observed.restore is not None else []
+            running = view.observed.running
+            named += [running.snapshot.backup] if running is not None and running.snapshot is not None else []
+            for one in surplus(own, view.desired, datetime.now(UTC), *named):
                 self._cluster.delete(ETCD_BACKUP, one["metadata"]["name"], key[0])
         return self._by_schedule(view, own)
 
     def _by_schedule(self, view: DeclaredView | None, own: Sequence[Json]) -> float | None:
-        """Make the backup that a schedule asks for now; return the seconds until its next time.
+        """Make the backup that a schedule asks for now, and note the drill; return the seconds until their next time.
 
-        It is made before its time is remembered: whoever comes in between makes one of the same name, which is there.
+        A backup is made before its time is remembered: whoever comes in between makes one of the same name, which is
+        there.
         """
         found = Workable.of(view)
         if found is None or found.mistakes or found.observed.applied is None or deleting(found.deployment):
@@ -354,11 +387,18 @@ class Backups:
         if time.due is not None and state is not None and not is_under_way(own):
             self._cluster.create_if_absent(ETCD_BACKUP, of_time(found, time.due))
             state = state.model_copy(update={"last": stamp(time.due)})
-        if state != status.backup_schedule:
-            said = {"backupSchedule": state.model_dump(mode="json", by_alias=True, exclude_none=True)} if state else {}
-            rest = {name: value for name, value in found.cluster["status"].items() if name != "backupSchedule"}
+        drill, following = drill_asked(found.wish.spec.etcd.backup, status.drill, now)
+        if (state, drill) != (status.backup_schedule, status.drill):
+            known = {"backupSchedule": state, "drill": drill}
+            said = {
+                name: value.model_dump(mode="json", by_alias=True, exclude_none=True)
+                for name, value in known.items()
+                if value is not None
+            }
+            rest = {name: value for name, value in found.cluster["status"].items() if name not in known}
             self._looks.clusters.replace_status(found.cluster, {**rest, **said})
-        return max((time.following - now).total_seconds(), 0.0) if time.following is not None else None
+        times = [one for one in (time.following, following) if one is not None]
+        return max((min(times) - now).total_seconds(), 0.0) if times else None
 
     def _settle(self, backup: Json, view: DeclaredView | None) -> None:
         """Bring one EtcdBackup's status, and what it is deleted with, to what they have to be."""
@@ -374,9 +414,13 @@ class Backups:
         else:
             trouble = None if before in FINAL else self._trouble(backup, view)
             status = backup_status(backup, view, trouble, datetime.now(UTC))
+        status = with_proof(backup, status, view, datetime.now(UTC)) if status.get("phase") in FINAL else status
         if status == (backup.get("status") or {}):
             return
         self._looks.backups.replace_status(backup, status)
+        proof = condition({"status": status}, PROVEN) or {}
+        if proof.get("status") == "False" and proof != condition(backup, PROVEN):
+            self._events.warning(backup, "DrillFailed", proof["message"], component=COMPONENT)
         if status["phase"] != before and status["phase"] in FINAL:
             verified = status["phase"] == "Verified"
             say = self._events.normal if verified else self._events.warning

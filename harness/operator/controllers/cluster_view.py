@@ -130,7 +130,11 @@ class ClusterLooks:
         backups = [EtcdBackup.model_validate(one) for one in self.backups.list(deployment["metadata"]["namespace"])]
         restores = [EtcdRestore.model_validate(one) for one in self.restores.list(deployment["metadata"]["namespace"])]
         world = observed(state, machines, datetime.now(UTC), backups, restores)
-        world = replace(world, taken=str(taken(deployment, self.deployments.list(), self.machines.list()) or ""))
+        world = replace(
+            world,
+            taken=str(taken(deployment, self.deployments.list(), self.machines.list()) or ""),
+            claims_in_use=self._claims_in_use(deployment),
+        )
         wish, found = judged(deployment, machines, world, self._image)
         product, unusable = product_of(self._cluster, wish)
         mistakes = tuple(mistake.text for mistake in (*found, *unusable))
@@ -143,6 +147,16 @@ class ClusterLooks:
             wanted = replace(wanted, refused=mistakes)
         verdict = next_operation(wanted, world)
         return DeclaredView(deployment, wish, mistakes, cluster, machines, wanted, world, verdict)
+
+    def _claims_in_use(self, deployment: Json) -> dict[str, str]:
+        """Return by claim which operation of another cluster of the namespace has it."""
+        namespace, own = key_of(deployment)
+        running = ((one, dig(one, "status", "operation") or {}) for one in self.clusters.list(namespace))
+        return {
+            claim: f"{operation['operation']} of cluster {one['metadata']['name']}"
+            for one, operation in running
+            if one["metadata"]["name"] != own and (claim := dig(operation, "snapshot", "claim"))
+        }
 
     def pods_of(self, namespace: str, job: str) -> list[Json]:
         """Return the pods of a Job, the latest first."""

@@ -24,6 +24,7 @@ from harness.operator.api.conditions import (
     ADDONS_READY,
     AUTHORITY_VALID,
     BACKUP_FRESH,
+    BACKUP_PROVEN,
     CONTROL_PLANE_READY,
     DEGRADED,
     ENDPOINT_READY,
@@ -66,6 +67,7 @@ from harness.operator.controllers.machine import API_UNREACHABLE
 from harness.operator.controllers.machine_phase import follow_claims
 from harness.operator.decide.authority import EXPIRES_SOON, is_wanted
 from harness.operator.decide.backups import BackupFreshness, freshness
+from harness.operator.decide.drills import BackupProof, proof
 from harness.operator.decide.due import Wait, WaitReason
 from harness.operator.decide.endpoint import is_named
 from harness.operator.decide.endpoint import told as told_of_endpoint
@@ -224,7 +226,7 @@ BY_ITSELF = frozenset(
     {
         *(WaitReason.RETRY_LATER, WaitReason.OPERATION_RUNNING, WaitReason.BACKUP_FIRST),
         *(WaitReason.WAITING_FOR_MACHINES, WaitReason.WAITING_FOR_NETWORKS, WaitReason.WAITING_FOR_AUTHORITY),
-        *(WaitReason.WAITING_FOR_ENDPOINT, WaitReason.WAITING_FOR_ISOLATION),
+        *(WaitReason.WAITING_FOR_ENDPOINT, WaitReason.WAITING_FOR_ISOLATION, WaitReason.WAITING_FOR_CLAIM),
     }
 )
 # Waits that only a person ends, because something went wrong or cannot be.
@@ -245,7 +247,7 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
     """
     machines, planes, progressing = _machines(view, sets), _control_planes(view), _progressing(view)
     addons, degraded, found = addons_ready(view), _degraded(view, moment), health(view.observed)
-    endpoint = _endpoint_ready(view)
+    endpoint, proven = _endpoint_ready(view), _proof(view, moment)
     said = {
         ACCEPTED: (False, "InvalidSpec", "; ".join(view.mistakes)) if view.mistakes else (True, "Accepted", ""),
         PROGRESSING: progressing,
@@ -254,6 +256,7 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
         CONTROL_PLANE_READY: planes,
         ADDONS_READY: addons,
         BACKUP_FRESH: _backup_fresh(view, moment),
+        BACKUP_PROVEN: (proven.proven, proven.reason, proven.message),
         ETCD_HEALTHY: (found.healthy, found.reason, found.message),
         AUTHORITY_VALID: _authority_valid(view),
         NETWORKS_ALLOCATED: _networks_allocated(view),
@@ -280,6 +283,13 @@ def _backups(view: DeclaredView, moment: datetime) -> BackupFreshness:
         return BackupFreshness(None, "NotDeployed", "there is no cluster to back up, or its object is not accepted")
     state = DeclaredCluster.model_validate(view.cluster).status.backup_schedule
     return freshness(view.wish.spec.etcd.backup, state, view.observed.backups, moment)
+
+
+def _proof(view: DeclaredView, moment: datetime) -> BackupProof:
+    """Return whether drills have proven a backup as lately as the object asks for, and until when that holds."""
+    if view.desired is None or view.mistakes or view.observed.applied is None:
+        return BackupProof(None, "NotDeployed", "there is no cluster to back up, or its object is not accepted")
+    return proof(view.desired, view.observed.drill, view.observed.backups, moment)
 
 
 def _backup_fresh(view: DeclaredView, moment: datetime) -> Said:
@@ -489,9 +499,9 @@ class ClusterDeploymentController:
             return FORMER_SECONDS
         self._status(view)
         now = datetime.now(UTC)
-        turns = _backups(view, now).turns
-        stale = (turns - now).total_seconds() if turns is not None else None
-        waits = (_silence_left(view, now) or None, again_for(view.wish), stale)
+        turns = (_backups(view, now).turns, _proof(view, now).turns)
+        stale = [(turn - now).total_seconds() for turn in turns if turn is not None]
+        waits = (_silence_left(view, now) or None, again_for(view.wish), *stale)
         return min((seconds for seconds in waits if seconds is not None), default=None)
 
     def _orphan(self, key: Key) -> None:

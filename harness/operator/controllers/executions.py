@@ -24,7 +24,9 @@ from harness.operator.api.cluster import (
     SNAPSHOTS_LENGTH,
     AppliedState,
     CurrentOperation,
+    DrillState,
     Obstacle,
+    PastOperation,
     UnsettledState,
 )
 from harness.operator.api.etcd import ABSENT, LOCKED, SnapshotFacts, SnapshotPlace
@@ -32,7 +34,7 @@ from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL, GIVEN_UP
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.cluster_view import ClusterLooks, Workable, is_cancelled, of_uid, owned_by, still_run
 from harness.operator.controllers.guest import hand_out, take_back
-from harness.operator.decide.observed import ADOPT, CHECKS, RESET, unsettled_after
+from harness.operator.decide.observed import ADOPT, CHECKS, DRILL, RESET, drilled, unsettled_after
 from harness.operator.execute.inputs import ATTEMPT_LABEL, BACKUP, SEQUENCE_LABEL, log_name
 from harness.operator.execute.logs import read
 from harness.operator.execute.termination import ANNOTATION, Outcome, Termination, of_pod, progress_of, waits_for
@@ -179,6 +181,11 @@ def after(status: Json, entry: Json, snapshot: Mapping[str, Any] | None = None) 
             entry["outcome"],
         )
         made["unsettled"] = left and left.model_dump(mode="json", by_alias=True, exclude_none=True)
+    if operation["operation"] == DRILL:
+        known, current = status.get("drill"), CurrentOperation.model_validate(operation)
+        before = DrillState.model_validate(known) if known else None
+        state = drilled(before, current, PastOperation.model_validate(entry), snapshot)
+        made["drill"] = state and state.model_dump(mode="json", by_alias=True, exclude_none=True)
     if entry["outcome"] == SUCCEEDED:
         made["applied"] = None if operation["operation"] == RESET else operation.get("applies") or applied
         made["snapshots"] = snapshots_after(status.get("snapshots") or [], operation, snapshot or {}) or None

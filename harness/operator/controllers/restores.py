@@ -13,9 +13,8 @@ from harness.operator.api.etcd import CLONE, SUCCEEDED
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.cluster_view import ClusterLooks, DeclaredView, follow_backups
 from harness.operator.decide.clones import clone_answer
-from harness.operator.decide.due import Situation, Wait
+from harness.operator.decide.due import Situation, Wait, given_up
 from harness.operator.decide.observed import SUCCEEDED as WELL
-from harness.operator.decide.operations import given_up
 from harness.operator.decide.restores import GIVES_UP, OPERATIONS, RestoreAnswer, restore_answer
 
 COMPONENT = "restores"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
@@ -40,6 +40,7 @@ class SeenBackup:
     scheduled: the time for which a schedule made it, "" for any other.
     expected: files of others in the same claim.  etcd: the version that it was taken of, "" where nobody knows.
     kubernetes: likewise.  encryption: name of the key of its Secrets, "" for none, None where nobody knows.
+    objects: how many keys the cluster had, None where nobody counted them.
     cluster: that it was taken of, by name.  whole: whether its own status says that it can be read.
     """
 
@@ -58,6 +59,7 @@ class SeenBackup:
     etcd: str = ""
     kubernetes: str = ""
     encryption: str | None = None
+    objects: int | None = None
     cluster: str = ""
     whole: bool = False
 
@@ -150,6 +152,7 @@ def _seen(cluster: DeclaredCluster, backup: EtcdBackup, files: dict[str, ClaimFi
         etcd=status.etcd_version or "",
         kubernetes=status.kubernetes_version or "",
         encryption=status.encryption,
+        objects=status.objects,
         cluster=backup.spec.cluster,
         whole=status.phase == VERIFIED,
     )
@@ -208,15 +211,21 @@ def scheduled(policy: EtcdBackupPolicy, known: BackupScheduleState | None, now: 
     """
     if policy.schedule is None:
         return ScheduledTime()
-    cron = CronSchedule.of(policy.schedule, policy.time_zone)
-    same = known is not None and (known.schedule, known.time_zone) == (policy.schedule, policy.time_zone)
+    time = times_of(policy.schedule, policy.time_zone, known, now)
+    return replace(time, due=None) if policy.suspend else time
+
+
+def times_of(schedule: str, zone: str, known: BackupScheduleState | None, now: datetime) -> ScheduledTime:
+    """Return what a schedule in a time zone asks for; see `scheduled`."""
+    cron = CronSchedule.of(schedule, zone)
+    same = known is not None and (known.schedule, known.time_zone) == (schedule, zone)
     since = max(map(parse_time, filter(None, (known.since, known.last)))) if known is not None and same else None
     following = cron.after(now)
     if known is None or since is None or since > now:
-        made = BackupScheduleState(schedule=policy.schedule, time_zone=policy.time_zone, since=stamp(now))
+        made = BackupScheduleState(schedule=schedule, time_zone=zone, since=stamp(now))
         return ScheduledTime(made, None, following)
     last = cron.until(now)
-    return ScheduledTime(known, last if last > since and not policy.suspend else None, following)
+    return ScheduledTime(known, last if last > since else None, following)
 
 
 INTERVALS = 2  # policy: one backup may fail, or take long, before anybody has to look

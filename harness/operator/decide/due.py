@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from harness.operator.api.cluster import AppliedState, PendingApproval
+from harness.errors import Blame
+from harness.operator.api.cluster import AppliedState, PastOperation, PendingApproval
 from harness.operator.api.etcd import OperationSnapshot
 from harness.operator.api.rules import HOSTS
 from harness.operator.decide.desired import (
@@ -21,7 +22,7 @@ from harness.operator.decide.desired import (
     plain_hosts,
 )
 from harness.operator.decide.membership import Membership, membership
-from harness.operator.decide.observed import Observed
+from harness.operator.decide.observed import CANCELLED, INTERRUPTED, Observed
 from harness.operator.decide.variables import with_parts
 
 
@@ -46,6 +47,7 @@ class WaitReason(StrEnum):
     RESTORE_NOT_CONFIRMED = "RestoreNotConfirmed"
     NOT_RECOVERABLE = "NotRecoverable"
     NO_SUCH_PHASE = "NoSuchPhase"
+    WAITING_FOR_CLAIM = "WaitingForClaim"
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,12 @@ def not_accepted(desired: Desired, observed: Observed) -> Wait | None:
     if not desired.refused or desired.deleting:
         return None
     return Wait(WaitReason.NOT_ACCEPTED, "; ".join(desired.refused))
+
+
+def given_up(last: PastOperation, desired: Desired) -> bool:
+    """Tell whether an operation that failed does not begin again by itself with the same inputs."""
+    passing = last.blame == Blame.INFRA or last.outcome == INTERRUPTED
+    return last.outcome == CANCELLED or not passing or last.attempt > desired.spec.jobs.retries
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from harness.operator.api.cluster import (
     AuthorityState,
     CurrentOperation,
     DeclaredCluster,
+    DrillResult,
+    DrillState,
     NetworksState,
     PastOperation,
     PendingApproval,
@@ -30,6 +32,7 @@ from harness.operator.api.rules import Part
 from harness.operator.decide.backups import SeenBackup, seen_backups
 
 RECOVER, REBUILD, RESTORE, DEFRAGMENT = "recover", "rebuild", "restore", "defragment"
+DRILL = "drill"  # the operation that restores a snapshot where no cluster is
 CLONE = "clone"
 RESTORING = (RECOVER, REBUILD, RESTORE, CLONE)  # operations that restore a snapshot of etcd
 GIVING_UP = (RECOVER, REBUILD)  # those of them after which a cluster goes on without machines that it has lost
@@ -146,6 +149,7 @@ class Observed:
     networks: those that it has of a pool.  endpoint: the way to its API, as the infra cluster has it.
     isolation: the NetworkPolicy around its machines, where it asks for one.
     taken: which name or address of it an older cluster has, "" for none.
+    drill: what was done by the schedule of drills.  claims_in_use: by claim, which other cluster's operation has it.
     """
 
     now: datetime
@@ -173,6 +177,8 @@ class Observed:
     endpoint: EndpointState | None = None
     isolation: IsolationState | None = None
     taken: str = ""
+    drill: DrillState | None = None
+    claims_in_use: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def touched(self) -> bool:
@@ -227,6 +233,7 @@ def observed(
         networks=of.networks,
         endpoint=of.endpoint,
         isolation=of.isolation,
+        drill=of.drill,
         authority=of.authority or (None if of.sequence else AuthorityState()),
         backups=seen_backups(cluster, backups, now),
         restore=_restore(cluster, restores),
@@ -305,6 +312,25 @@ def begun(observed: Observed, operation: CurrentOperation) -> Observed:
     return replace(observed, sequence=max(observed.sequence, operation.sequence), running=running)
 
 
+def drilled(
+    known: DrillState | None,
+    operation: CurrentOperation,
+    past: PastOperation,
+    facts: Mapping[str, object] | None = None,
+) -> DrillState | None:
+    """Return what is remembered of drills after the end of an operation; the same if it was none.
+
+    Args:
+        facts: what its executor found out about the snapshot.
+    """
+    if operation.operation != DRILL or operation.snapshot is None:
+        return known
+    seen = {name: (facts or {}).get(name) for name in ("objects", "revision")}
+    result = DrillResult.model_validate({**past.model_dump(exclude={"log"}), "time": operation.snapshot.drill, **seen})
+    proven = {"proven": result} if past.outcome == SUCCEEDED else {}
+    return (known or DrillState()).model_copy(update={"last": result, **proven})
+
+
 def ended(observed: Observed, outcome: str = SUCCEEDED, blame: str | None = None) -> Observed:
     """Return what is observed once the operation that runs has ended. A failed one leaves what was applied before."""
     current = observed.running
@@ -320,6 +346,7 @@ def ended(observed: Observed, outcome: str = SUCCEEDED, blame: str | None = None
         history=(past, *observed.history)[:HISTORY_LENGTH],
         unsettled=unsettled_after(observed.unsettled, observed.applied, current, outcome),
         backups=tuple(replace(one, state="verified") if one.uid == taken else one for one in observed.backups),
+        drill=drilled(observed.drill, current, past),
     )
     if outcome != SUCCEEDED:
         return after

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 
-from harness.errors import Blame
 from harness.kube.objects import parse_time
 from harness.operator.api.cluster import CurrentOperation, PastOperation, PendingApproval, PlannedStep
 from harness.operator.api.resources import APPROVE_ANNOTATION, CANCEL_ANNOTATION, RETRY_ANNOTATION
@@ -15,6 +14,7 @@ from harness.operator.decide.authority import authority_missing, signer_missing
 from harness.operator.decide.backups import SeenBackup, backup_due
 from harness.operator.decide.clones import clone, failed_clone
 from harness.operator.decide.desired import Desired
+from harness.operator.decide.drills import claim_in_use, drill
 from harness.operator.decide.due import (
     Due,
     DueOf,
@@ -22,6 +22,7 @@ from harness.operator.decide.due import (
     Situation,
     Wait,
     WaitReason,
+    given_up,
     not_accepted,
     paused,
     running,
@@ -43,7 +44,7 @@ from harness.operator.decide.observed import (
     CERTIFICATES,
     CLONE,
     DEFRAGMENT,
-    INTERRUPTED,
+    DRILL,
     REBUILD,
     RECOVER,
     RESET,
@@ -165,12 +166,6 @@ def held_back(operation: CurrentOperation, desired: Desired, observed: Observed)
     return Wait(WaitReason.RETRY_LATER, said, left)
 
 
-def given_up(last: PastOperation, desired: Desired) -> bool:
-    """Tell whether an operation that failed does not begin again by itself with the same inputs."""
-    passing = last.blame == Blame.INFRA or last.outcome == INTERRUPTED
-    return last.outcome == CANCELLED or not passing or last.attempt > desired.spec.jobs.retries
-
-
 def delay_seconds(attempt: int) -> int:
     """Return how long to wait after an attempt: twice as long each time."""
     return int(min(FIRST_SECONDS * 2 ** (min(attempt, 10) - 1), LONGEST_SECONDS))
@@ -266,6 +261,7 @@ DUTIES = (  # in the order in which they are done; the first four are all there 
     Duty(DEFRAGMENT, "defragment-etcd.yml", False, etcd.defragment, alongside=True),
     Duty("addons", "addons.yml", False, duties.addons, holds=(unsettled,), alongside=True),
     Duty(BACKUP, "backup.yml", False, asked_for, alongside=True),
+    Duty(DRILL, "drill.yml", False, drill, holds=(claim_in_use,), alongside=True),
 )
 WITHOUT_A_CLUSTER = DUTIES[:4]
 
@@ -295,8 +291,12 @@ def plan(desired: Desired, observed: Observed) -> tuple[PlannedStep, ...]:
         return ()
     steps: dict[str, PlannedStep] = {}
     world = ended(observed)
-    failed = failed_clone(world)  # of all failures, the one that nothing else is begun after
-    world = replace(world, history=(failed,) if failed is not None else ())
+    # Failures count for nothing here, but for a clone's, which nothing else is begun after. What a first deployment may
+    # have left is reset.
+    counts = [failed_clone(world)]
+    if world.applied is None:
+        counts.append(next((past for past in world.history if not past.untouched), None))
+    world = replace(world, history=tuple(past for past in world.history if any(past is one for one in counts)))
     while len(steps) < LONGEST_PLAN:
         found = ((duty, due, due.digest(duty.operation, desired)) for duty, due in _due(Situation.of(desired, world)))
         duty, due, digest = next((one for one in found if one[2] not in steps), (None, None, ""))

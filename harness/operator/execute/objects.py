@@ -22,6 +22,7 @@ from harness.kube.resources import (
 )
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL, GROUP
+from harness.operator.decide.observed import CLONE, DRILL
 from harness.operator.execute.inputs import (
     AUTHORITY,
     Execution,
@@ -38,7 +39,9 @@ USER = 65532  # the image's /etc/passwd names it: ssh refuses a user without a n
 INPUTS, TEMPORARY = "/var/run/vmatrix/operation", "/tmp"  # noqa: S108 - the pod's own
 SNAPSHOTS = "/var/lib/vmatrix/snapshots"  # the claim of an operation on a snapshot of etcd
 STORE = "/var/run/vmatrix/store"  # Secrets of the bucket that it lies in instead
+SCRATCH = "1Gi"
 STAGING = "20Gi"  # of a node's disk: etcd has at most 8 GiB, and what is encrypted is there twice
+ETCD_MIB = 2048  # of memory: its index, and pages of a file of up to 8 GiB, which the kernel takes back
 REPORT = "/dev/termination-log"
 TOKEN_SECONDS = 3600  # the kubelet replaces it long before; a copy of it is of no use tomorrow
 # From SIGTERM to SIGKILL: Ansible ends within program.GRACE_SECONDS, then what is kept is written to the API.
@@ -65,7 +68,7 @@ def pod_template(execution: Execution) -> Json:
             "containers": [_container(execution)],
             "volumes": [
                 *projected,
-                {"name": "temporary", "emptyDir": {"sizeLimit": "1Gi"}},
+                {"name": "temporary", "emptyDir": {"sizeLimit": STAGING if _copies(execution) else SCRATCH}},
                 *_snapshots(execution),
                 *_bucket(execution),
             ],
@@ -75,7 +78,9 @@ def pod_template(execution: Execution) -> Json:
 
 def _container(execution: Execution) -> Json:
     words = ["operator", "execute", "--from", INPUTS, "--work", f"{TEMPORARY}/work", "--report", REPORT, "--in-cluster"]
-    mounted = [{"name": one["name"], "mountPath": SNAPSHOTS} for one in _snapshots(execution)]
+    kept = _drills(execution) and _bucket(execution) == []  # what a drill reads stays as it is
+    read_only = {"readOnly": True} if kept else {}
+    mounted = [{"name": one["name"], "mountPath": SNAPSHOTS, **read_only} for one in _snapshots(execution)]
     words += ["--snapshots", SNAPSHOTS] if mounted else []
     bucket = _bucket(execution)
     words += ["--store", STORE] if bucket else []
@@ -92,7 +97,7 @@ def _container(execution: Execution) -> Json:
         "securityContext": container_security(),
         "resources": {
             "requests": {"cpu": "100m", "memory": f"{128 + 16 * processes}Mi"},
-            "limits": {"memory": f"{512 + 64 * processes}Mi"},
+            "limits": {"memory": f"{512 + 64 * processes + ETCD_MIB * _drills(execution)}Mi"},
         },
         "terminationMessagePath": REPORT,
         "terminationMessagePolicy": "File",
@@ -103,6 +108,16 @@ def _container(execution: Execution) -> Json:
             *mounted,
         ],
     }
+
+
+def _drills(execution: Execution) -> bool:
+    """Tell whether an etcd runs in the pod, with restored data."""
+    return execution.operation == DRILL
+
+
+def _copies(execution: Execution) -> bool:
+    """Tell whether another database is made of the snapshot in the pod."""
+    return _drills(execution) or execution.operation == CLONE
 
 
 def _snapshots(execution: Execution) -> list[Json]:

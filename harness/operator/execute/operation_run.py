@@ -25,6 +25,7 @@ from harness.machines.runner.call import AnsibleCall, Listener
 from harness.machines.runner.playbook import run_playbook
 from harness.machines.runner.playbook_output import task_of
 from harness.operator.api.rules import variable
+from harness.operator.decide.observed import DRILL
 from harness.operator.execute import termination
 from harness.operator.execute.inputs import ADOPT, BACKUP, RESET, OperationFolder
 from harness.operator.execute.own_objects import OwnObjects
@@ -204,6 +205,8 @@ class OperationRun:
             run(call=self._call)
         if self._store is not None and folder.operation == BACKUP:
             self._taken = self._store.end({"kubernetesVersion": self._version(), **authorities(self._place.kept())})
+        elif self._store is not None and folder.operation == DRILL:
+            self._taken = dict(self._store.proven())
 
     def finish(self, error: VmatrixError | None) -> tuple[Termination, VmatrixError | None]:
         """Keep what there is to keep, and say how it ended; return both, as they are now.

@@ -19,12 +19,14 @@ from harness.errors import BadInput, InfraError
 from harness.files import sha256_of, write_atomically
 from harness.kube.objects import now
 from harness.operator.api.etcd import ABSENT, LOCKED, OperationSnapshot
-from harness.operator.decide.observed import RESTORING
+from harness.operator.decide.observed import DRILL, RESTORING
 from harness.operator.execute.inputs import BACKUP
 from harness.operator.execute.object_store import Bucket
 
 BLOCK = 512  # the size of a bbolt file is a multiple of it; behind that is the digest
 CHUNK = 1 << 20
+COUNTS = "counts"  # of keys by resource: in the description alone, everything else has no room for them
+HALF = ("*.part", "*.clone")  # what was begun and never ended, the second by an earlier version's clones
 MOST_NAMED = 10  # files that an executor names: what it says in the end has room for 4096 bytes
 
 
@@ -59,7 +61,8 @@ class SnapshotStore:
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             gone = [self.folder / file for file in files] if self.bucket is None else []
-            for path in (*gone, *(self.folder / self.cluster).glob("*.part")):
+            halves = (path for of in HALF for path in (self.folder / self.cluster).glob(of))
+            for path in (*gone, *halves):
                 path.unlink(missing_ok=True)
                 described(path).unlink(missing_ok=True)
         except OSError as error:
@@ -78,9 +81,15 @@ class SnapshotStore:
     def begin(self, operation: str) -> None:
         """Have the place ready for a new snapshot, which there is none of until it is whole; or check the one there.
 
+        A drill writes nothing where snapshots lie.
+
         Raises:
             InfraError, BadInput: see `tidy` and `check`.
         """
+        if operation == DRILL:
+            self._fetch()
+            self.check("the next verified backup is drilled at once: make an EtcdBackup, and see its volume or bucket")
+            return
         self.tidy()
         if operation == BACKUP:
             described(self.path).unlink(missing_ok=True)
@@ -107,13 +116,17 @@ class SnapshotStore:
         text = json.dumps({**whose, **facts}, indent=2) + "\n"
         write_atomically(described(self.path), text, mode=0o600, durable=True)
         if self.bucket is not None:
-            named = {name: str(value) for name, value in {**whose, **facts}.items()}
+            named = {name: str(value) for name, value in {**whose, **facts}.items() if name != COUNTS}
             self.bucket.upload(self.path, self.about.file, named)
             self.bucket.describe(description_of(self.about.file), text)
             self.path.unlink()
         absent = [file for file in self.about.expected if not self._is_there(file)][:MOST_NAMED]
         more = {name: found for name, found in ((ABSENT, absent), (LOCKED, self.locked)) if found}
-        return {**facts, **more}
+        return {**{name: value for name, value in facts.items() if name != COUNTS}, **more}
+
+    def proven(self) -> dict[str, int]:
+        """Return what a drill has found in the snapshot, which is what was noted beside it."""
+        return {name: value for name, value in self._told().items() if name in ("objects", "revision")}
 
     @property
     def where(self) -> str:
@@ -127,18 +140,18 @@ class SnapshotStore:
         """Have the snapshot of a bucket in the folder, if the bucket has it."""
         if self.bucket is None:
             return
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         text = self.bucket.text(description_of(self.about.file))
         if text is not None:
             write_atomically(described(self.path), text, mode=0o600)
             self.bucket.download(self.about.file, self.path)
 
-    def check(self) -> None:
+    def check(self, hint: str = "make an EtcdRestore of another EtcdBackup") -> None:
         """Refuse a snapshot that is not there, not whole, or not the one that was described.
 
         Raises:
             BadInput: see above; nothing was changed.
         """
-        hint = "make an EtcdRestore of another EtcdBackup"
         if not self.path.is_file() or not described(self.path).is_file():
             raise BadInput(f"there is no snapshot {self.about.file} in {self.where}", hint=hint)
         if not is_whole(self.path) or self._told().get("sha256") != sha256_of(self.path):

@@ -102,6 +102,8 @@ class Workplace:
         kept = {
             "cluster_kubeconfig_path": str(self.state / KUBECONFIG),
             "cluster_etcd_snapshot_path": str(self._snapshot),
+            "cluster_etcd_drill_path": str(self.path / "drill"),
+            "cluster_etcd_clone_path": str(self.path / "clone.db"),  # not where snapshots are kept
         }
         if (folder.path / AUTHORITY).is_dir():
             kept |= self._authority(folder)

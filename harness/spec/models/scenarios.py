@@ -37,6 +37,7 @@ class ScenarioPhase(Model):
       machine that sends the requests of `workload`. `all-at-once`: all reboot together. `power-cut`: all are reset
       together, without warning.
     data_of: the earlier phase whose beginning the cluster's data may be from afterwards, as when a backup is restored.
+      After a phase without a cluster, it is one of the cluster before, of which this phase begins a clone.
       Without it, everything that was written before this phase is there afterwards.
     delivery: what becomes of an application whose revisions the product builds and deploys. `answers`: a revision is
       pushed in the phase, and answers. `rolls-back`: one that never becomes ready is pushed, and the one before it

@@ -14,16 +14,23 @@ import yaml
 from harness.errors import VmatrixError
 from harness.kube import Cluster
 from harness.kube.failures import Untrusted
+from harness.model import Cell
 from harness.until import Deadline
 from harness.validate.findings import Mismatch
 from harness.validate.phases.data import LIFE
 from harness.validate.pods import ensure_namespace, wait_for_service_account
 
-ROTATE = "rotate-ca"  # the phase
+ROTATE, CLONE = "rotate-ca", "clone"  # phases
 REFUSED = 401
 PATH = "/api/v1/namespaces/default/pods"
 ACCOUNT = f"/api/v1/namespaces/{LIFE}/serviceaccounts/default"
 TOKEN_SECONDS = 6 * 3600  # longer than any phase: a token must not be refused for its age
+
+
+def are_taken_before(cell: Cell, index: int) -> bool:
+    """Tell whether what is accepted before a phase is refused after it, or after the clone that follows it."""
+    following = cell.phases[index + 1].name if index + 1 < len(cell.phases) else ""
+    return cell.phases[index].name == ROTATE or following == CLONE
 
 
 @dataclass(frozen=True)

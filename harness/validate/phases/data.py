@@ -31,8 +31,10 @@ def found_marks(api: Cluster) -> dict[str, str]:
 
 
 def began(cell: Cell, index: int) -> int:
-    """Return the phase that created the cluster that exists during a phase."""
+    """Return the phase that created the cluster that exists during a phase; a clone goes on with data of its source."""
+    phases = cell.phases[: index + 1]
     bare = [number for number in range(index) if not cell.phases[number].cluster]
+    bare = [n for n in bare if all(one.data_of is None or one.data_of > n for one in phases[n:])]
     return bare[-1] + 1 if bare else 0
 
 
@@ -52,6 +54,23 @@ def data_expected(cell: Cell, index: int) -> bool:
 def data_of_another_cluster(cell: Cell, index: int) -> bool:
     """Tell whether a phase creates a cluster on machines that had one before."""
     return cell.phases[index].cluster and 0 < began(cell, index) == index
+
+
+def clones(cell: Cell, index: int) -> bool:
+    """Tell whether a phase begins a cluster with the data of one that is not there any more."""
+    return data_expected(cell, index) and index > 0 and not cell.phases[index - 1].cluster
+
+
+def later_marks(cell: Cell, index: int, written: Mapping[int, str], seen: Mapping[str, str]) -> list[Mismatch]:
+    """Return data that exist although they were written after the backup that a clone was made of."""
+    later = {number: mark for number, mark in written.items() if (cell.phases[index].data_of or 0) < number < index}
+    if not later:
+        return [Mismatch("after the backup", "data written into its source", "none")]
+    return [
+        Mismatch(f"before {cell.stage(number)}", "none of what came after the backup", f"its mark {mark}")
+        for number, mark in later.items()
+        if mark in seen.values()
+    ]
 
 
 def lost_marks(cell: Cell, index: int, written: Mapping[int, str], seen: Mapping[str, str]) -> list[Mismatch]:

@@ -32,7 +32,7 @@ from harness.validate.phases.availability import (
     read_availability,
     send_requests,
 )
-from harness.validate.phases.credentials import ROTATE, Credentials, take_credentials
+from harness.validate.phases.credentials import Credentials, are_taken_before, take_credentials
 from harness.validate.phases.data import Writer, leave_mark
 from harness.validate.phases.observation import Observation, observe
 from harness.validate.phases.restarts import power_cut, restarts
@@ -110,7 +110,7 @@ class PhaseRecord:
         """
         self.need(self.former)
         if self.former is None:
-            raise HarnessBug("nobody took credentials before the phase", hint=f"they are for the phase {ROTATE} alone")
+            raise HarnessBug("nobody took credentials before the phase", hint="see credentials.are_taken_before")
         return self.former
 
     def need(self, what: object) -> None:
@@ -257,7 +257,7 @@ class PhaseMonitor:
             leave_mark(inspection.api, self.cell.stage(index), mark)
             self.marks[index] = mark
             self._prepare_restart(index, record, inspection)
-            if self.cell.phases[index].name == ROTATE:
+            if are_taken_before(self.cell, index):
                 record.former = take_credentials(
                     inspection.api, before.kubeconfig, Deadline.after(self.timeouts.probe_pods)
                 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from harness.kube import Cluster
 from harness.kube.resources import LEASE
@@ -62,6 +62,18 @@ OF_CONDITIONS: Mapping[str, tuple[str, str]] = {
     "node.kubernetes.io/network-unavailable": ("NetworkUnavailable", "True"),
 }
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+
+
+def same_nodes(before: Iterable[Json], after: Iterable[Json]) -> list[Mismatch]:
+    """Return Nodes that are of another cluster, by their UIDs."""
+    uids = {one["metadata"]["name"]: one["metadata"]["uid"] for one in before}
+    if not uids:
+        return [Mismatch("the cluster before", "its Nodes", "none")]
+    return [
+        Mismatch(f"Node {one['metadata']['name']}", "another one than before", f"the same, {one['metadata']['uid']}")
+        for one in after
+        if one["metadata"]["uid"] in uids.values()
+    ]
 
 
 def _unfounded(node: Json, conditions: Mapping[str, str]) -> Iterator[str]:

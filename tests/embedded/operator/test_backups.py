@@ -14,7 +14,7 @@ from harness.kube.client import Json
 from harness.kube.failures import ApiFailure
 from harness.kube.objects import condition, dig, is_condition
 from harness.kube.resources import JOB, PV, PVC
-from harness.operator.api.resources import ETCD_BACKUP
+from harness.operator.api.resources import CLUSTER, ETCD_BACKUP
 from harness.operator.context import OperatorContext
 from harness.operator.execute.termination import Termination
 from harness.until import NotYet
@@ -231,3 +231,76 @@ def test_a_backup_whose_claim_is_gone_is_missing(world: World, storage: Storage,
     world.api.delete(PVC, CLAIM, world.namespace)
     found = reaches(world, "Missing", "Missing")
     assert f"PersistentVolumeClaim {CLAIM}, in which the snapshot lies, is gone" in str(condition(found, "Verified"))
+
+
+DRILLED = {"schedule": "@yearly", "drill": "@yearly", "destination": {"claim": CLAIM}}
+COUNTED = Termination("succeeded", snapshot={**FOUND, "objects": 2000}).to_text()
+PROVEN = Termination("succeeded", snapshot={"objects": 2000, "revision": 7}).to_text()
+DIFFERS = failed("user", summary="/registry/pods/: 1 read, 2 counted in the cluster", task="Restore", host="m-0")
+
+
+def comes(world: World) -> None:
+    """Have the last time of the yearly drill be one that nobody has asked for yet."""
+    schedule = {"schedule": "@yearly", "timeZone": "Etc/UTC", "since": "2020-01-01T00:00:00Z", "last": None}
+    patch = {"status": {"drill": {"schedule": schedule, "last": None, "proven": None}}}
+    world.api.merge(CLUSTER, NAME, patch, world.namespace, subresource="status")
+
+
+def test_the_newest_backup_is_drilled_and_what_that_shows_is_said(
+    world: World, storage: Storage, backing_up: OperatorContext
+) -> None:
+    storage.claim()
+    world.declare(etcd={"backup": DRILLED})
+    world.succeed(f"{NAME}-1-deploy")
+    world.history(1)
+    world.condition("BackupProven", "Unknown", "NoBackup")
+    ask(world)
+    take(world, f"{NAME}-2-backup", COUNTED)
+    reaches(world, "Verified")
+    world.condition("BackupProven", "Unknown", "NeverDrilled")
+    assert f"{NAME}-3-drill" not in world.kubelet.jobs()
+
+    comes(world)
+    job = take(world, f"{NAME}-3-drill", PROVEN)
+    pod = dig(job, "spec", "template", "spec")
+    (volume,) = (one for one in pod["volumes"] if one["name"] == "snapshots")
+    assert volume["persistentVolumeClaim"]["claimName"] == CLAIM
+    said = world.condition("BackupProven", "True", "Proven")["message"]
+    assert "before was restored at " in said
+    assert "with all 2000 keys of revision 7" in said
+    world.wait(
+        lambda: is_condition(world.get(ETCD_BACKUP, "before") or {}, "Proven", "True") or NotYet("it is not said"), "it"
+    )
+    assert dig(world.get(ETCD_BACKUP, "before"), "status", "proven")
+
+
+def test_a_drill_that_failed_hides_no_backup_and_a_newer_one_is_drilled_at_once(
+    world: World, storage: Storage, backing_up: OperatorContext
+) -> None:
+    storage.claim()
+    world.declare(etcd={"backup": DRILLED})
+    world.succeed(f"{NAME}-1-deploy")
+    world.history(1)
+    ask(world)
+    take(world, f"{NAME}-2-backup", COUNTED)
+    reaches(world, "Verified")
+    comes(world)
+    take(world, f"{NAME}-3-drill", DIFFERS, exit_code=1)
+    said = world.condition("BackupProven", "False", "DrillFailed")["message"]
+    assert "/registry/pods/: 1 read, 2 counted in the cluster" in said
+
+    def told() -> bool | NotYet:
+        found = world.get(ETCD_BACKUP, "before")
+        return is_condition(found or {}, "Proven", "False") or NotYet(f"it is {found}")
+
+    world.wait(told, "the EtcdBackup to say so")
+    assert dig(world.get(ETCD_BACKUP, "before"), "status", "phase") == "Verified"
+    events = world.api.events_of(world.namespace, "before")
+    assert any(event.startswith("Warning DrillFailed") for event in events), events
+    assert world.condition("Degraded", "False")
+    assert f"{NAME}-4-drill" not in world.kubelet.jobs(), "nothing is repeated with the same backup"
+    later = Termination("succeeded", snapshot={**FOUND, "objects": 2000, "taken": "2999-01-02T00:00:00Z"}).to_text()
+    ask(world, "newer")
+    take(world, f"{NAME}-4-backup", later)
+    take(world, f"{NAME}-5-drill", PROVEN)
+    assert "newer was restored at " in world.condition("BackupProven", "True", "Proven")["message"]

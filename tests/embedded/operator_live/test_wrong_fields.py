@@ -214,6 +214,13 @@ WRONG = (
         "Mars/Base",
     ),
     WrongField(
+        "etcd.backup.drill",
+        ("etcd.backup.drill",),
+        {"etcd.backup": {"schedule": "@yearly", "drill": "0 0 30 2 *", "destination": {"claim": "c"}}},
+        "not accepted",
+        "is not a schedule that fires",
+    ),
+    WrongField(
         "etcd.backup",
         ("etcd.backup.suspend", "etcd.backup.keep", "etcd.backup.maxAgeHours", "etcd.backup.destination.claim"),
         {

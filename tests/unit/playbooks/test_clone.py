@@ -106,31 +106,45 @@ def test_no_machine_changes_before_all_is_there() -> None:
 # Has one claim of the source, and refuses to make it as the file of the machine's name says.
 KUBECTL = """case "$*" in
 *" get services,"*) cat "$place/claim.json" ;;
+*" get persistentvolumeclaims "*) cat "$place/$machine.there" ;;
+*" replace --force "*) cat >"$place/$machine.forced" ;;
 *" replace "*) cat >/dev/null ;;
 *" create "*) cat "$place/$machine.refusal" >&2; exit 1 ;;
 esac
 """
 THERE = 'Error from server (AlreadyExists): error when creating "x.json": persistentvolumeclaims "data" already exists'
-MADE: dict[str, tuple[str, bool]] = {  # by a machine's name: what the API server says, and whether that is well
-    "made-by-a-controller": (THERE, True),
-    "with-a-warning": (f"Warning: deprecated\n{THERE}", True),
-    "refused": (f"{THERE}\nError from server (Forbidden): exceeded quota", False),
-    "silent": ("", False),
+# By a machine's name: what the API server says, whether that is well, and the size that a controller gave the claim.
+MADE: dict[str, tuple[str, bool, str]] = {
+    "made-by-a-controller": (THERE, True, "5Gi"),
+    "made-as-its-template-says": (THERE, True, "1Gi"),
+    "with-a-warning": (f"Warning: deprecated\n{THERE}", True, "5Gi"),
+    "refused": (f"{THERE}\nError from server (Forbidden): exceeded quota", False, "5Gi"),
+    "silent": ("", False, "5Gi"),
 }
 
 
+def sized(size: str) -> Json:
+    """Return what a claim asks for."""
+    return {"resources": {"requests": {"storage": size}}}
+
+
 def test_a_claim_that_a_controller_has_made_again_is_there(tmp_path: Path) -> None:
-    (tmp_path / "claim.json").write_text(json.dumps({"items": [claim()]}), encoding="utf-8")
+    (tmp_path / "claim.json").write_text(json.dumps({"items": [claim(**sized("5Gi"))]}), encoding="utf-8")
     hosts = {}
-    for name, (text, _) in MADE.items():
+    for name, (text, _, size) in MADE.items():
+        (tmp_path / f"{name}.there").write_text(json.dumps({"items": [claim(**sized(size))]}), encoding="utf-8")
         (tmp_path / f"{name}.refusal").write_text(text, encoding="utf-8")
         hosts[name] = {"clone_objects_folder": str(tmp_path / name)}
     given = {"clone_objects_first": True, "clone_objects_networks": NETWORKS, "clone_objects_leftover": "{{ place }}/x"}
     said = run_here(tmp_path, [{"roles": ["clone_objects"], "vars": given}], {"kubectl": KUBECTL}, **hosts)
-    for name, (text, well) in MADE.items():
+    for name, (text, well, _) in MADE.items():
         check_refusal(said, name, "" if well else "non-zero return code", text[-20:])
         assert (tmp_path / name / "done").exists() is well, said
         assert (tmp_path / name / "objects.json").exists() is not well, "it is kept for another run"
+    (forced,) = tmp_path.glob("*.forced")
+    assert forced.stem == "made-as-its-template-says"
+    (replaced,) = json.loads(forced.read_text(encoding="utf-8"))["items"]
+    assert (replaced["metadata"]["name"], replaced["spec"]) == ("data", sized("5Gi"))
 
 
 NETWORKS = ["10.95.0.0/16", "fd10:95::/112"]

@@ -27,6 +27,7 @@ LATER = {
         "certificates",
         "clone",
         "defragment-etcd",
+        "drill",
         "etcd",
         "etcd-users",
         "reconfigure",
@@ -398,7 +399,7 @@ def test_no_program_is_in_a_template_or_in_a_task(role: Path) -> None:
 
 # Whoever opens a role sees what it does without reading Python. docs/decisions/playbooks-idiomatic.md says of each file
 # why no module of ansible-core does it.
-PYTHON = 1145  # lines
+PYTHON = 1475  # lines
 DECISION = PLAYBOOKS.parent / "docs/decisions/playbooks-idiomatic.md"
 
 

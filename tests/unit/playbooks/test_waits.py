@@ -36,6 +36,7 @@ KEPT = {
 CONSTANTS = {
     "library/urls_served.py:SECONDS": "the controller asks the mirror; no machine is involved",
     "library/firewall_leftovers.py:SECONDS": "against hanging: the kernel answers at once",
+    "library/etcd_keys.py:STOP_SECONDS": "of an etcd that is thrown away: whatever it still writes is of no use",
     "roles/network_plugin/files/pod_routes.py:PAUSE_SECONDS": "pacing",
     "roles/network_plugin/files/pod_routes.py:WATCH_SECONDS": "a watch that is opened again whenever it ends",
 }

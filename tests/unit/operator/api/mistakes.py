@@ -366,6 +366,23 @@ BAD: dict[str, tuple[Json, str, str]] = {
     ),
     "a schedule with an hour too many": (scheduled("0 24 * * *"), "spec.etcd.backup.schedule", "fires: bad hour"),
     "a schedule that is backwards": (scheduled("9-5 * * * *"), "spec.etcd.backup.schedule", "fires: bad minute"),
+    "a drill without backups": (
+        deployment(etcd={"backup": {"drill": "weekly", "destination": {"claim": "c"}}}),
+        "spec.etcd.backup.drill",
+        "a drill restores the newest backup, and nothing makes newer ones: set schedule, or remove drill",
+    ),
+    "a drill without a place": (
+        deployment(etcd={"backup": {"schedule": "@daily", "drill": "weekly"}}),
+        "spec.etcd.backup.destination",
+        "backups that the operator makes need a place: set destination.claim",
+    ),
+    "a drill that never fires": (
+        scheduled("@daily", drill="0 0 31 2 *"),
+        "spec.etcd.backup.drill",
+        "'0 0 31 2 *' is not a schedule that fires: bad day-of-month: write minute, hour, day of the month",
+    ),
+    "a drill at an unknown word": (scheduled("@daily", drill="yearly"), "spec.etcd.backup.drill", "should match"),
+    "a word of drills as a schedule": (scheduled("weekly"), "spec.etcd.backup.schedule", "should match"),
     "an unknown time zone": (
         scheduled("@daily", timeZone="Europe/Nowhere"),
         "spec.etcd.backup.timeZone",

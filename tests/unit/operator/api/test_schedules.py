@@ -45,7 +45,7 @@ def test_interval_is_the_longer_of_two_pauses(schedule: str, days: float) -> Non
     "schedule", ["0 0 31 2 *", "0 0 30 2 *", "60 * * * *", "* 24 * * *", "* * * 13 *", "*/0 * * * *"]
 )
 def test_what_never_fires_is_refused_with_its_field_and_a_remedy(schedule: str) -> None:
-    (mistake,) = schedule_mistakes("spec.etcd.backup", schedule, "Etc/UTC")
+    (mistake,) = schedule_mistakes("spec.etcd.backup", {"schedule": schedule}, "Etc/UTC")
     assert mistake.field == "spec.etcd.backup.schedule"
     assert f"{schedule!r} is not a schedule that fires" in mistake.message
     assert "is every day at 3" in mistake.remedy
@@ -53,11 +53,11 @@ def test_what_never_fires_is_refused_with_its_field_and_a_remedy(schedule: str) 
 
 @pytest.mark.parametrize("zone", ["Local", "localtime", "Europe/Nowhere", "../etc/passwd", "", "Europe"])
 def test_a_zone_that_no_manager_knows_is_refused_also_without_a_schedule(zone: str) -> None:
-    (mistake,) = schedule_mistakes("spec.etcd.backup", None, zone)
+    (mistake,) = schedule_mistakes("spec.etcd.backup", {"schedule": None}, zone)
     assert mistake.field == "spec.etcd.backup.timeZone"
 
 
 def test_zones_and_schedules_that_are_right_have_no_mistake() -> None:
-    assert list(schedule_mistakes("f", "0 3 * * MON-FRI", "America/New_York")) == []
-    assert list(schedule_mistakes("f", None, "Etc/UTC")) == []
+    assert list(schedule_mistakes("f", {"schedule": "0 3 * * MON-FRI"}, "America/New_York")) == []
+    assert list(schedule_mistakes("f", {"drill": "weekly"}, "Etc/UTC")) == []
     assert zone_of("Etc/UTC").utcoffset(SUNDAY_NIGHT) == timedelta()

@@ -358,6 +358,30 @@ OLD = {**PLACE, "backup": "old", "uid": "uid-old", "file": "guest/old.db"}
 SNAPSHOT_OPERATION: dict[str, Any] = {"operation": "backup", "snapshot": PLACE}
 
 
+DRILLED: dict[str, Any] = {
+    "sequence": 5,
+    "operation": "drill",
+    "job": "guest-5-drill",
+    "digest": "d",
+    "snapshot": {**PLACE, "drill": "2026-01-01T00:00:00Z"},
+}
+
+
+def test_the_end_of_a_drill_is_remembered_with_its_backup_and_the_last_that_succeeded_stays() -> None:
+    status = {"operation": DRILLED, "sequence": 5, "snapshots": [PLACE], "applied": APPLIED}
+    good = after(status, past(DRILLED, Termination("succeeded"), None, "2026-01-01T00:10:00Z"), {"objects": 2000})
+    last = good["drill"]["last"]
+    assert (last["outcome"], last["objects"], last["time"]) == ("succeeded", 2000, "2026-01-01T00:00:00Z")
+    assert last["backupUid"] == PLACE["uid"]
+    assert good["drill"]["proven"] == last
+    assert good["snapshots"] == [PLACE], "a drill deletes nothing"
+    bad = after({**good, "operation": DRILLED}, past(DRILLED, Termination("failed", summary="keys differ"), None, None))
+    assert (bad["drill"]["last"]["outcome"], bad["drill"]["last"]["summary"]) == ("failed", "keys differ")
+    assert bad["drill"]["proven"] == last
+    assert bad["snapshots"] == [PLACE]
+    assert "unsettled" not in bad, "no machine is changed by a drill"
+
+
 def test_snapshot_that_was_taken_comes_first_with_what_was_found_out() -> None:
     made = snapshots_after([OLD], SNAPSHOT_OPERATION, {"revision": 7, "member": "m-0", "strange": "x"})
     assert made == [{**PLACE, "revision": 7, "member": "m-0"}, OLD]

@@ -157,6 +157,19 @@ def test_machines_of_a_deployment_that_failed_are_reset_too() -> None:
     assert operation(next_operation(one, Observed(NOW, 1, history=(past(wish()),)))).operation == "reset"
 
 
+@pytest.mark.parametrize("name", ["deploy", "clone"])
+def test_the_reset_after_a_first_operation_that_failed_is_planned(name: str) -> None:
+    deleted = wish(deleted=True)
+    failed = past(wish(), name)
+    there = Observed(NOW, sequence=1, history=(failed,))
+    assert operation(next_operation(deleted, there)).operation == "reset"
+    assert [step.operation for step in plan(deleted, there)] == ["reset"]
+    only_looked = Observed(NOW, sequence=1, history=(failed.model_copy(update={"untouched": True}),))
+    assert plan(deleted, only_looked) == ()
+    begins_again = [step.operation for step in plan(wish(), there)]
+    assert begins_again == [name], "a failure does not hide what is still to do"
+
+
 def test_a_reset_takes_machines_of_sets_that_the_object_has_lost() -> None:
     one = wish(CP, deleted=True)
     assert operation(next_operation(one, deployed(wish()))).machines == ("cp-0", "w-1", "w-2")

@@ -83,6 +83,27 @@ def test_more_machines_need_more_memory() -> None:
     assert limit(50) == limit(500)
 
 
+def test_a_drill_has_room_for_restored_data_and_reads_its_claim_only() -> None:
+    def pod_of(operation: str, **where: Any) -> dict[str, Any]:
+        made = execution(operation=operation, snapshot=place(**where))
+        pod: dict[str, Any] = of_kind("Job", objects_of(made, OWNER))[0]["spec"]["template"]["spec"]
+        return pod
+
+    def memory(pod: dict[str, Any]) -> int:
+        return int(pod["containers"][0]["resources"]["limits"]["memory"].removesuffix("Mi"))
+
+    drill, backup = pod_of("drill"), pod_of("backup")
+    pods = (drill, pod_of("clone"), backup)
+    rooms = [{one["name"]: one for one in pod["volumes"]}["temporary"]["emptyDir"] for pod in pods]
+    assert rooms == [{"sizeLimit": "20Gi"}, {"sizeLimit": "20Gi"}, {"sizeLimit": "1Gi"}]
+    assert memory(drill) == memory(backup) + 2048
+    mounts = [
+        next(one for one in pod["containers"][0]["volumeMounts"] if one["name"] == "snapshots")
+        for pod in (drill, backup, pod_of("drill", claim=None, s3={"bucket": "backups", "secretRef": {"name": "keys"}}))
+    ]
+    assert [one.get("readOnly", False) for one in mounts] == [True, False, False]
+
+
 def test_what_opens_a_bucket_is_mounted_apart_and_the_snapshot_has_room_meanwhile() -> None:
     s3 = {
         "bucket": "backups",

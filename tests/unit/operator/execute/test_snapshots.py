@@ -74,10 +74,11 @@ def test_description_of_an_earlier_snapshot_does_not_outlive_the_beginning_of_a_
 
 def test_files_of_deleted_backups_and_halves_go_and_no_others(tmp_path: Path) -> None:
     gone, other, half = (write(tmp_path / "prod" / name, b"x") for name in ("gone.db", "other.db", "b.db.part"))
+    cloned = write(tmp_path / "prod" / "a.db.cp-0.clone", b"x")
     elsewhere = write(tmp_path / "stage" / "gone.db.part", b"x")
     described(gone).write_text("{}", encoding="utf-8")
     SnapshotStore(tmp_path, "prod", place(forget=["prod/gone.db"])).begin("backup")
-    assert [gone.exists(), described(gone).exists(), half.exists()] == [False, False, False]
+    assert [gone.exists(), described(gone).exists(), half.exists(), cloned.exists()] == [False, False, False, False]
     assert [other.exists(), elsewhere.exists()] == [True, True]
 
 
@@ -103,6 +104,43 @@ def test_restoring_never_deletes_the_snapshot_that_is_restored(tmp_path: Path) -
     taken(store)
     store.begin("recover")
     assert store.path.exists()
+
+
+COUNTED = {**TOLD, "objects": 2, "counts": {"/registry/pods/": 1, "/registry/secrets/": 1}}
+
+
+def test_counts_stay_beside_the_snapshot_and_their_sum_is_told(store: SnapshotStore) -> None:
+    store.begin("backup")
+    write(store.path, snapshot_of())
+    described(store.path).write_text(json.dumps(COUNTED), encoding="utf-8")
+    facts = store.end({})
+    assert facts["objects"] == 2
+    assert "counts" not in facts, "a container's last message has no room for them"
+    assert json.loads(described(store.path).read_text(encoding="utf-8"))["counts"] == COUNTED["counts"]
+    assert store.proven() == {"objects": 2, "revision": 7}
+
+
+def test_a_drill_changes_nothing_where_snapshots_lie(tmp_path: Path) -> None:
+    store = SnapshotStore(tmp_path, "prod", place(forget=["prod/gone.db"]))
+    taken(SnapshotStore(tmp_path, "prod", place()))
+    gone, half = write(tmp_path / "prod" / "gone.db", b"x"), write(tmp_path / "prod" / "b.db.part", b"x")
+    tmp_path.joinpath("prod").chmod(0o500)
+    try:
+        store.begin("drill")
+    finally:
+        tmp_path.joinpath("prod").chmod(0o700)
+    assert [gone.exists(), half.exists(), store.path.exists()] == [True, True, True]
+
+
+@pytest.mark.parametrize("content", [None, snapshot_of(b"another"), snapshot_of()[:-32]])
+def test_a_drill_refuses_what_is_gone_or_damaged_and_says_how_to_go_on(
+    store: SnapshotStore, content: bytes | None
+) -> None:
+    taken(store)
+    store.path.unlink() if content is None else write(store.path, content)
+    with pytest.raises(BadInput, match=r"there is no snapshot|is damaged") as refused:
+        store.begin("drill")
+    assert "the next verified backup is drilled at once" in refused.value.hint
 
 
 def test_snapshot_that_is_gone_or_damaged_is_not_restored(store: SnapshotStore) -> None:

@@ -10,8 +10,17 @@ from typing import Any
 import pytest
 
 from harness.kube.failures import Unreachable, Untrusted
+from harness.model import Cell, Phase
 from harness.validate.phases import credentials
 from harness.validate.phases.credentials import Credentials, accepted
+
+
+def test_they_are_taken_before_what_refuses_them_afterwards() -> None:
+    phases = (Phase("deploy"), Phase("backup"), Phase("reset", cluster=False), Phase("clone", data_of=1))
+    cloned = Cell("c", {}, "s", phases, (), {})
+    assert [index for index in range(4) if credentials.are_taken_before(cloned, index)] == [2]
+    rotated = Cell("c", {}, "s", (Phase("deploy"), Phase("rotate-ca")), (), {})
+    assert [index for index in range(2) if credentials.are_taken_before(rotated, index)] == [1]
 
 
 def kubeconfig(name: str) -> dict[str, Any]:

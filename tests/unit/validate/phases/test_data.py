@@ -21,6 +21,9 @@ def cell(*phases: Phase) -> Cell:
 
 LIVED = cell(Phase("deploy"), Phase("backup"), Phase("recover", data_of=1, lost=("cp-2",)), Phase("upgrade"))
 RESET = cell(Phase("deploy"), Phase("reset", cluster=False), Phase("deploy"), Phase("upgrade"))
+CLONED = cell(
+    Phase("deploy"), Phase("backup"), Phase("reset", cluster=False), Phase("clone", data_of=1), Phase("upgrade")
+)
 WRITTEN = {1: "a1", 2: "a2", 3: "a3"}
 
 
@@ -34,6 +37,9 @@ WRITTEN = {1: "a1", 2: "a2", 3: "a3"}
         (RESET, 1, []),
         (RESET, 2, []),
         (RESET, 3, [3]),
+        (CLONED, 2, []),
+        (CLONED, 3, [1]),
+        (CLONED, 4, [1, 4]),
     ],
 )
 def test_what_has_to_be_there(lived: Cell, index: int, expected: list[int]) -> None:
@@ -59,6 +65,17 @@ def test_a_new_cluster_has_nothing_of_the_one_before() -> None:
     assert data.data_of_another_cluster(RESET, 2)
     assert not any(data.data_of_another_cluster(RESET, index) for index in (0, 1, 3))
     assert data.old_marks(RESET, 2, {1: "a1"}, {}) == []
+
+
+def test_a_clone_has_what_came_before_the_backup_and_no_more() -> None:
+    assert [index for index in range(5) if data.clones(CLONED, index)] == [3]
+    assert not any(data.clones(lived, index) for lived in (LIVED, RESET) for index in range(4))
+    assert not any(data.data_of_another_cluster(CLONED, index) for index in range(5))
+    assert data.lost_marks(CLONED, 3, WRITTEN, {"backup": "a1"}) == []
+    assert data.later_marks(CLONED, 3, {1: "a1", 2: "a2"}, {"backup": "a1"}) == []
+    (found,) = data.later_marks(CLONED, 3, {1: "a1", 2: "a2"}, {"backup": "a1", "reset": "a2"})
+    assert found.seen == "its mark a2"
+    assert data.later_marks(CLONED, 3, {1: "a1"}, {"backup": "a1"}), "nothing shows that newer data would be found"
 
 
 @pytest.mark.parametrize(("written", "seen"), [({1: "a1"}, {"reset": "a1"}), ({1: "a1"}, {"x": "a1"}), ({}, {})])

@@ -12,6 +12,7 @@ from harness.validate.topics.nodes import (
     CONTROL_PLANE_LABEL,
     OF_CONDITIONS,
     UNSCHEDULABLE,
+    same_nodes,
     strange_leases,
     strange_metadata,
     unready_nodes,
@@ -345,3 +346,14 @@ def test_any_other_taint_is_one_too_much(key: str) -> None:
     taint = {"key": key, "value": "x", "effect": "NoExecute"}
     (found,) = wrong_roles(view(node(lambda one: one["spec"].update(taints=[taint]))), guests.expected())
     assert found.seen == f"{key}=x:NoExecute"
+
+
+def test_nodes_of_another_cluster_have_other_uids() -> None:
+    def node(name: str, uid: str) -> Json:
+        return {"metadata": {"name": name, "uid": uid}}
+
+    before = [node("cp", "u1"), node("w", "u2")]
+    assert same_nodes(before, [node("cp", "u3"), node("w", "u4")]) == []
+    (found,) = same_nodes(before, [node("cp", "u3"), node("w", "u2")])
+    assert (found.where, found.seen) == ("Node w", "the same, u2")
+    assert same_nodes([], before), "nothing shows that the same would be found"
