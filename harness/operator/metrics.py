@@ -71,7 +71,10 @@ SECONDS = Family(
 )
 _CLUSTER = ("cluster_namespace", "cluster")
 CLUSTERS = Family(
-    f"{_P}cluster_condition", "gauge", "1: a ClusterDeployment has this condition.", (*_CLUSTER, "condition", "status")
+    f"{_P}cluster_condition",
+    "gauge",
+    "1: a ClusterDeployment or an EtcdCluster has this condition.",
+    (*_CLUSTER, "condition", "status"),
 )
 VERSIONS = Family(f"{_P}cluster_version", "gauge", "1: this version of Kubernetes is deployed.", (*_CLUSTER, "version"))
 CERTIFICATES = Family(
@@ -194,12 +197,13 @@ class DeclaredObjects:
     backups: Sequence[Json] = ()
     deliveries: Sequence[Json] = ()
     users: Sequence[Json] = ()
+    etcds: Sequence[Json] = ()
 
     def text(self) -> str:
         """Return how they are."""
         phases = Tally((phase(machine) or "Pending",) for machine in self.machines)
         return text_of(
-            CLUSTERS.of(_conditions(self.deployments)),
+            CLUSTERS.of(_conditions((*self.deployments, *self.etcds))),
             DELIVERIES.of(_conditions(self.deliveries)),
             VERSIONS.of({(*_named(one), version): 1 for one in self.deployments if (version := _of(one, "version"))}),
             CERTIFICATES.of(self._certificates()),
@@ -251,7 +255,8 @@ class DeclaredObjects:
 
     def _fresh(self) -> dict[tuple[str, ...], float]:
         """Return whether backups are fresh, of the clusters whose schedule promises it."""
-        told = {_named(one): condition(one, BACKUP_FRESH) or {} for one in self.deployments}
+        declared = (*self.deployments, *self.etcds)
+        told = {_named(one): condition(one, BACKUP_FRESH) or {} for one in declared}
         return {key: said["status"] == "True" for key, said in told.items() if said.get("status") in ("True", "False")}
 
     def _certificates(self) -> dict[tuple[str, ...], float]:

@@ -34,13 +34,13 @@ from harness.operator.controllers.machine_phase import follow_claims, held
 from harness.operator.decide.authority import files_of, is_wanted
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.due import Due, Wait
-from harness.operator.decide.observed import CLONE, REBUILD
-from harness.operator.decide.operations import DEPLOY, DUTIES, due_of, plan, withdrawn
+from harness.operator.decide.observed import CLONE, DEPLOY_ETCD, REBUILD
+from harness.operator.decide.operations import DEPLOY, due_of, duties_of, plan, withdrawn
 from harness.operator.execute.inputs import Execution, job_name, log_name
 from harness.operator.execute.objects import make
 
 DIRECT, AUTO = "Direct", "Auto"
-BEGINNING = (DEPLOY, CLONE, REBUILD)  # operations that begin a control plane
+BEGINNING = (DEPLOY, DEPLOY_ETCD, CLONE, REBUILD)  # operations that begin a control plane, or an etcd
 
 
 def begun(cluster: str, operation: CurrentOperation, image: str) -> CurrentOperation:
@@ -81,7 +81,7 @@ def execution_of(
 def entry_of(operation: str, wanted: Desired) -> str:
     """Return the playbook of an operation: the product's own, which it was found to have, or vmatrix's."""
     theirs = wanted.product.playbook(operation) if wanted.product is not None else None
-    return theirs or next(duty.entry for duty in DUTIES if duty.operation == operation)
+    return theirs or next(duty.entry for duty in duties_of(wanted) if duty.operation == operation)
 
 
 COMPONENT = "clusterinstall"

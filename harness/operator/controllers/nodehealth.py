@@ -19,11 +19,12 @@ from harness.errors import VmatrixError
 from harness.kube.client import Json
 from harness.kube.informer import Key, key_of, labels_of
 from harness.kube.objects import dig
-from harness.kube.reconcile import Controller, follow, owner_key
+from harness.kube.reconcile import Controller, follow
 from harness.kube.resources import NODE
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, GROUP, MACHINE, MACHINE_SET
+from harness.operator.api.resources import CLUSTER, GROUP, MACHINE, MACHINE_SET
 from harness.operator.api.sets import set_name
 from harness.operator.context import OperatorContext
+from harness.operator.controllers.declarations import declared_key
 from harness.operator.controllers.guest import GuestAccess, GuestNodes, GuestView
 from harness.operator.controllers.machine import as_node, hostname, no_node
 from harness.operator.controllers.machine_phase import claimed_by, has_node
@@ -137,7 +138,7 @@ class NodeHealth:
             self.controller.queue.add(key_of(machine))
 
     def _set_changed(self, _: str, machine_set: Json) -> None:
-        owner = owner_key(machine_set, CLUSTER_DEPLOYMENT)
+        owner = declared_key(machine_set)
         if owner is not None:
             self._look_at_all(owner)
 

@@ -39,6 +39,10 @@ MEMBERS_LOST = (
     "all etcd members are lost, and the control planes know no others. To have both made anew on other machines, shut "
     "the control planes down, and give them up: {}"
 )
+ALL_MEMBERS_LOST = (
+    "all etcd members are lost, and no operation restores a snapshot on machines that were none. Start a machine from "
+    "a disk that is left, with its name and address; or delete the object and make another one"
+)
 
 
 @dataclass(frozen=True)
@@ -261,6 +265,8 @@ def not_recoverable(found: Situation) -> str:
         return authority_lost(found.observed.authority if is_wanted(found.desired.wish) else None)
     if ETCD not in roles:
         return ""
+    if found.desired.etcd_alone:
+        return ALL_MEMBERS_LOST
     planes = [host.machine for host in found.who.members if GROUPS[CONTROL_PLANE] in host.groups]
     return MEMBERS_LOST.format(give_up(found, " ".join(planes)))
 

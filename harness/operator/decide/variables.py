@@ -22,6 +22,7 @@ from harness.operator.api.cluster import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.components import GATES_FLAG
 from harness.operator.api.endpoint import VIRTUAL, api_names
+from harness.operator.api.resources import ETCD_CLUSTER
 from harness.operator.api.rules import API_NAMES, GATED, KNOWN, OPERATORS_OWN, SETTINGS, VIRTUAL_ADDRESS, Part, variable
 from harness.paths import MATRIX, packaged_dir
 from harness.spec.loader import load_layered
@@ -112,6 +113,8 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 
+# Fields of a ClusterDeployment that say nothing about machines with etcd alone: the playbooks keep their own defaults.
+NOT_OF_ETCD = ("network.", "kubernetes.", "authentication.", "hardening.", "endpoint.", "addons", "source.images.")
 PARTS: tuple[Part, ...] = ("version", "source", "settings", "machines", "addons")
 # Places in the executor's pod, which its program adds to the variables.
 OF_THE_EXECUTOR = ("cluster_kubeconfig_path", "cluster_etcd_snapshot_path", "cluster_authority_path")
@@ -157,6 +160,8 @@ def variables_of(cd: ClusterDeployment, versions: Mapping[str, str]) -> dict[str
     own = {name: value for name, value in cd.spec.variables.items() if name not in OPERATORS_OWN}
     if API_NAMES in made and isinstance(further := own.get(API_NAMES), list):
         own[API_NAMES] = [*made[API_NAMES], *(name for name in further if name not in made[API_NAMES])]
+    if cd.kind == ETCD_CLUSTER.kind:
+        made = {name: value for name, value in made.items() if not KNOWN[name].path.startswith(NOT_OF_ETCD)}
     return merged(made, own)
 
 
