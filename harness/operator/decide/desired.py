@@ -201,6 +201,12 @@ class Desired:
         """Tell whether the object is an EtcdCluster."""
         return self.wish.kind == ETCD_CLUSTER.kind
 
+    @property
+    def release(self) -> str:
+        """Return what is wanted, and in which version, in words."""
+        etcd = self.spec.components.etcd
+        return f"etcd {etcd}" if self.etcd_alone else f"Kubernetes {self.spec.version}"
+
     def place_of(self, name: str) -> str:
         """Return the field of a set."""
         return "spec" if self.etcd_alone else f"spec.machineSets[{name}]"

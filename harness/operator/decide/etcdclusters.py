@@ -101,11 +101,15 @@ def read_etcd(
     except ValidationError as error:
         return None, mistakes_of_form(error)
     made = as_deployment(written)
-    del made[WRITTEN]
-    if applied is not None and applied.variables.get(ETCD_VERSION) == etcd.spec.version:
-        made["spec"]["version"] = applied.version  # another operator with a newer table changes no member by itself
-    wish = ClusterDeployment.model_validate(made)
-    return wish, [*_mistakes(etcd, wish, creating=creating), *_version(etcd, applied)]
+    wish = settled(ClusterDeployment.model_validate({key: made[key] for key in made if key != WRITTEN}), applied)
+    return wish, [*_mistakes(etcd, wish, creating=creating), *version_mistakes(wish, applied)]
+
+
+def settled(wish: ClusterDeployment, applied: AppliedState | None) -> ClusterDeployment:
+    """Return a wish with the kubeadm that its members have: a newer release table changes none by itself."""
+    if applied is None or applied.variables.get(ETCD_VERSION) != wish.spec.components.etcd:
+        return wish
+    return wish.model_copy(update={"spec": wish.spec.model_copy(update={"version": applied.version})})
 
 
 def _mistakes(etcd: EtcdCluster, wish: ClusterDeployment, *, creating: bool) -> Iterator[SpecMistake]:
@@ -116,10 +120,10 @@ def _mistakes(etcd: EtcdCluster, wish: ClusterDeployment, *, creating: bool) -> 
     yield from variable_mistakes(wish)
 
 
-def _version(etcd: EtcdCluster, applied: AppliedState | None) -> Iterator[SpecMistake]:
+def version_mistakes(wish: ClusterDeployment, applied: AppliedState | None) -> Iterator[SpecMistake]:
     """Yield an upgrade that etcd does not take: https://etcd.io/docs/v3.6/upgrades: one minor version at a time."""
     running = str(applied.variables.get(ETCD_VERSION, "")) if applied is not None else ""
-    wanted = etcd.spec.version
+    wanted = wish.spec.components.etcd or ""
     if not running or numbers(wanted) == numbers(running):
         return
     if numbers(wanted) < numbers(running):
