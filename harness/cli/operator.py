@@ -62,7 +62,9 @@ BackupNamespace = Annotated[
 def explain(
     file: Annotated[
         Path,
-        typer.Option("--file", "-f", metavar="FILE", help="ClusterDeployments, EtcdClusters, Machines; -: standard input."),
+        typer.Option(
+            "--file", "-f", metavar="FILE", help="What is declared, and Machines; -: standard input."
+        ),
     ],
     against: Annotated[
         str | None,

@@ -16,7 +16,7 @@ from harness.operator.api.clusterdeployment import (
     ImageName,
     JobPolicy,
 )
-from harness.operator.api.components import Flags, Hours, MirrorUrl, Registry, ReleaseSites, Sha256
+from harness.operator.api.components import Flags, Hours, MirrorUrl, Sha256
 from harness.operator.api.conditions import Condition, conditions
 from harness.operator.api.etcd import EtcdBackupPolicy, Moment, SecretName
 from harness.operator.api.resources import FreeForm, Line, ObjectName
@@ -68,6 +68,13 @@ ETCD_NAME = Cel(
 )
 
 
+class EtcdSites(ApiModel):
+    """Where releases are, for type Upstream; default: their makers' sites."""
+
+    kubernetes: MirrorUrl | None = Field(default=None, description="Of Kubernetes, whose kubeadm signs certificates.")
+    etcd: MirrorUrl | None = Field(default=None, description="Of etcd.")
+
+
 class EtcdSource(ApiModel):
     """Where members get binaries from; none of them has an image."""
 
@@ -78,14 +85,11 @@ class EtcdSource(ApiModel):
     mirror: MirrorUrl | None = Field(
         default=None, description="URL of the mirror of binaries; required for type Mirror."
     )
-    registry: Registry | None = Field(
-        default=None, description="HOST:PORT of the registry, where playbooks ask for one; no member has an image."
-    )
     checksums: dict[str, Sha256] = mapped("SHA-256 of files on the mirror, by NAME/VERSION.", max_length=200)
     architecture: Literal["amd64", "arm64"] | None = Field(
         default=None, description="Of machines, in the makers' addresses; default: amd64."
     )
-    sites: ReleaseSites = part(ReleaseSites, "Where releases are, for type Upstream.")
+    sites: EtcdSites = part(EtcdSites, "Where releases are, for type Upstream.")
 
 
 class EtcdCertificates(ApiModel):

@@ -113,8 +113,12 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 
-# Fields of a ClusterDeployment that say nothing about machines with etcd alone: the playbooks keep their own defaults.
-NOT_OF_ETCD = ("network.", "kubernetes.", "authentication.", "hardening.", "endpoint.", "addons", "source.images.")
+# Fields of a ClusterDeployment that an EtcdCluster has, too; of all others the playbooks keep their own defaults.
+OF_ETCD = (
+    *("version", "components.etcd", "etcd.", "certificates.validity", "certificates.caValidity"),
+    *("certificates.renewBeforeDays", "maintenance.defragment", "source.type", "source.mirror", "source.checksums"),
+    *("source.architecture", "source.sites."),
+)
 PARTS: tuple[Part, ...] = ("version", "source", "settings", "machines", "addons")
 # Places in the executor's pod, which its program adds to the variables.
 OF_THE_EXECUTOR = ("cluster_kubeconfig_path", "cluster_etcd_snapshot_path", "cluster_authority_path")
@@ -161,7 +165,7 @@ def variables_of(cd: ClusterDeployment, versions: Mapping[str, str]) -> dict[str
     if API_NAMES in made and isinstance(further := own.get(API_NAMES), list):
         own[API_NAMES] = [*made[API_NAMES], *(name for name in further if name not in made[API_NAMES])]
     if cd.kind == ETCD_CLUSTER.kind:
-        made = {name: value for name, value in made.items() if not KNOWN[name].path.startswith(NOT_OF_ETCD)}
+        made = {name: value for name, value in made.items() if KNOWN[name].path.startswith(OF_ETCD)}
     return merged(made, own)
 
 
