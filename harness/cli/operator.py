@@ -62,9 +62,7 @@ BackupNamespace = Annotated[
 def explain(
     file: Annotated[
         Path,
-        typer.Option(
-            "--file", "-f", metavar="FILE", help="What is declared, and Machines; -: standard input."
-        ),
+        typer.Option("--file", "-f", metavar="FILE", help="What is declared, and Machines; -: standard input."),
     ],
     against: Annotated[
         str | None,

@@ -344,7 +344,8 @@ def explain(file: Path, namespace: str, against: Against | None, now: datetime) 
     live = LiveCluster()
     if against is not None:
         if against.name not in names:
-            said = unknown(" or ".join(DECLARED), against.name, names)
+            kinds = {_kind(document) for document in documents}
+            said = unknown(" or ".join(kind for kind in DECLARED if kind in kinds), against.name, names)
             raise BadInput(said, hint=f"--against names the one of {file} to compare")
         live = look(against.name, names[against.name], against.kubeconfig)
         known = live.state.status if live.state is not None else DeclaredClusterStatus()

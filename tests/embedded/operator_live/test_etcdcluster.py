@@ -1,4 +1,4 @@
-"""An EtcdCluster on machines that the operator makes: it grows, is upgraded and backed up, and loses a member. In order.
+"""An EtcdCluster on machines that the operator makes: it grows, is upgraded, goes back, and loses a member. In order.
 
 It lies in the namespace of a cell of the operator, whose manager, mirror and disk image it uses.
 """

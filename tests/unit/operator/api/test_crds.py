@@ -18,6 +18,8 @@ KINDS = {
     "Cluster": "vcl",
     "MachineSet": "vms",
     "Machine": "vma",
+    "EtcdCluster": "vec",
+    "EtcdPeer": "vep",
     "EtcdBackup": "veb",
     "EtcdRestore": "ver",
     "ClusterUser": "vcu",
