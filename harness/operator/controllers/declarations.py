@@ -9,14 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from harness.kube.client import Cluster, Json
-from harness.kube.informer import Informer, Informers, Key, key_of
+from harness.kube.informer import Informer, Informers, Key, key_of, labels_of
 from harness.kube.objects import owner_reference
 from harness.kube.reconcile import Queue, follow_children, owner_key
 from harness.kube.resources import Resource
-from harness.operator.api.resources import CLUSTER_DEPLOYMENT, ETCD_CLUSTER
+from harness.operator.api.resources import CLUSTER_DEPLOYMENT, ETCD_CLUSTER, KIND_LABEL
 from harness.operator.decide.etcdclusters import WRITTEN, as_deployment, elder, is_etcd
 
 DECLARED = (CLUSTER_DEPLOYMENT, ETCD_CLUSTER)
+
+
+def of_etcd(cluster: Json | None) -> bool:
+    """Tell whether a Cluster is that of an EtcdCluster."""
+    return cluster is not None and labels_of(cluster).get(KIND_LABEL) == ETCD_CLUSTER.kind
 
 
 def resource_of(deployment: Json) -> Resource:

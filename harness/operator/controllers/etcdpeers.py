@@ -12,24 +12,20 @@ from datetime import UTC, datetime
 from prometheus_client.parser import text_string_to_metric_families
 
 from harness.kube.client import ApiFailure, Json
-from harness.kube.informer import Key, key_of, labels_of
+from harness.kube.informer import Key, key_of
 from harness.kube.objects import controller_of, deleting, dig, owner_reference, stamp
 from harness.machines.programs import Inspected
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.conditions import READY, Said, new, with_conditions
-from harness.operator.api.resources import CLUSTER_LABEL, ETCD_CLUSTER, ETCD_PEER, KIND_LABEL, MACHINE
+from harness.operator.api.resources import CLUSTER_LABEL, ETCD_PEER, MACHINE
 from harness.operator.context import OperatorContext
+from harness.operator.controllers.declarations import of_etcd
 from harness.operator.controllers.ssh import ProbeTrouble
 
 BELIEVED = 2  # logins in a row that fail: one may have met a moment of trouble on the way
 ID, LEADS, LEARNS = "etcd_server_id", "etcd_server_is_leader", "etcd_server_is_learner"
 APPLIED = "etcd_server_proposals_applied_total"  # it is set to the index of the entry that was applied last
 STATE = ("hasLeader", "sizeMiB", "quotaMiB", "alarm")  # as in the Machine's status, by which operations are decided
-
-
-def is_member(cluster: Json) -> bool:
-    """Tell whether a Cluster is that of an EtcdCluster."""
-    return labels_of(cluster).get(KIND_LABEL) == ETCD_CLUSTER.kind
 
 
 def peer_object(machine: Json, cluster: Json) -> Json:
@@ -104,7 +100,7 @@ class EtcdPeers:
     def tell(self, machine: Json, cluster: Json, found: Inspected | ProbeTrouble, failed: int) -> None:
         """Write what a look into a Machine has found of its member, where the Cluster is that of an EtcdCluster."""
         key = key_of(machine)
-        if not is_member(cluster):
+        if not of_etcd(cluster):
             self.forget(key)
             return
         peer = self._peers.get(*key)

@@ -10,7 +10,8 @@ import pytest
 from harness.kube.objects import condition
 from harness.machines.programs import Inspected
 from harness.operator.api.resources import KIND_LABEL
-from harness.operator.controllers.etcdpeers import is_member, peer_object, peer_status, raft_of
+from harness.operator.controllers.declarations import of_etcd
+from harness.operator.controllers.etcdpeers import peer_object, peer_status, raft_of
 from harness.operator.controllers.ssh import ProbeTrouble, TroubleReason
 
 NOW = datetime(2026, 11, 29, 12, 0, 0, tzinfo=UTC)
@@ -37,8 +38,8 @@ def test_a_peer_goes_with_its_machine() -> None:
     made = peer_object(machine(), CLUSTER)
     assert made["spec"] == {"cluster": "store", "machine": "m-0"}
     assert [(one["kind"], one["uid"]) for one in made["metadata"]["ownerReferences"]] == [("Machine", "u")]
-    assert is_member(CLUSTER)
-    assert not is_member({"metadata": {"name": "guest"}})
+    assert of_etcd(CLUSTER)
+    assert not of_etcd({"metadata": {"name": "guest"}})
 
 
 def test_metrics_say_who_a_member_is() -> None:

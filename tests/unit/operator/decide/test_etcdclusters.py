@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from harness.operator.api.cluster import AppliedState, CurrentOperation
-from harness.operator.api.machine import DeclaredMachine, MachineEtcd
+from harness.operator.api.machine import MachineEtcd
 from harness.operator.api.resources import ETCD_CLUSTER
 from harness.operator.decide.authority import authorities_of
-from harness.operator.decide.desired import Desired, desired
+from harness.operator.decide.desired import Desired
 from harness.operator.decide.due import Wait, WaitReason
 from harness.operator.decide.etcdclusters import (
     WRITTEN,
@@ -28,28 +28,10 @@ from harness.operator.decide.observed import Observed, begun, ended
 from harness.operator.decide.operations import ETCD_DUTIES, duties_of, next_operation, plan
 from harness.operator.decide.variables import load_releases
 from tests.unit.operator.api.objects import deployment, etcd_cluster
-from tests.unit.operator.decide.wishes import NOW, UID, claimed, operation, wait
+from tests.unit.operator.decide.wishes import NOW, etcd_wish, members, operation, wait
 
 Json = dict[str, Any]
 RELEASES = load_releases()
-
-
-def members(*numbers: int) -> tuple[DeclaredMachine, ...]:
-    """Return Machines that the EtcdCluster has claimed."""
-    return tuple(claimed(f"m-{number}", "member", cluster="store") for number in numbers)
-
-
-def etcd(
-    *machines: DeclaredMachine, applied: AppliedState | None = None, deleted: bool = False, **spec: Any
-) -> Desired:
-    """Return the wish for an EtcdCluster with so many members as it has machines."""
-    obj = etcd_cluster("store", **{"replicas": len(machines) or 1, **spec})
-    obj["metadata"]["uid"] = UID
-    if deleted:
-        obj["metadata"]["deletionTimestamp"] = "2026-11-23T12:00:00Z"
-    wish, mistakes = read_etcd(obj, applied, creating=applied is None)
-    assert wish is not None, mistakes
-    return desired(wish, machines, RELEASES, applied, [one.text for one in mistakes])
 
 
 def succeeded(one: Desired, world: Observed) -> tuple[CurrentOperation, Observed]:
@@ -60,7 +42,7 @@ def succeeded(one: Desired, world: Observed) -> tuple[CurrentOperation, Observed
 
 def deployed(*numbers: int, **spec: Any) -> Observed:
     """Return the world in which members are deployed."""
-    return succeeded(etcd(*members(*numbers), **spec), Observed(NOW))[1]
+    return succeeded(etcd_wish(*members(*numbers), **spec), Observed(NOW))[1]
 
 
 def test_it_is_read_as_a_set_with_the_role_etcd_alone() -> None:
@@ -81,7 +63,7 @@ def test_any_other_object_stays_as_it_is() -> None:
 
 
 def test_only_etcd_has_an_authority() -> None:
-    assert [one.name for one in authorities_of(etcd(*members(0)).wish)] == ["etcd"]
+    assert [one.name for one in authorities_of(etcd_wish(*members(0)).wish)] == ["etcd"]
 
 
 @pytest.mark.parametrize(
@@ -96,12 +78,12 @@ def test_a_newer_table_changes_no_member_by_itself() -> None:
     applied = deployed(0).applied
     assert applied is not None
     older = applied.model_copy(update={"version": "1.30.0"})
-    assert etcd(*members(0), applied=older).spec.version == "1.30.0"
-    assert etcd(*members(0), applied=older, version="3.7.0").spec.version == "1.37.2"
+    assert etcd_wish(*members(0), applied=older).spec.version == "1.30.0"
+    assert etcd_wish(*members(0), applied=older, version="3.7.0").spec.version == "1.37.2"
 
 
 def test_variables_are_those_of_machines_with_etcd_alone() -> None:
-    given = etcd(*members(0), extraArgs={"quota-backend-bytes": "1"}, certificates={"validity": "48h"}).variables
+    given = etcd_wish(*members(0), extraArgs={"quota-backend-bytes": "1"}, certificates={"validity": "48h"}).variables
     assert given["cluster_etcd_extra_args"] == {"quota-backend-bytes": "1"}
     assert given["cluster_certificates_validity"] == "48h"
     assert not {"cluster_pod_cidr", "cluster_network_plugin", "cluster_kubelet_config"} & set(given)
@@ -155,7 +137,7 @@ def test_all_operations_are_its_own_and_name_a_playbook_for_etcd() -> None:
         "reconfigure-etcd": "etcd.yml",
         "scale": "etcd.yml",
     }
-    one = etcd(*members(0))
+    one = etcd_wish(*members(0))
     assert [duty.operation for duty in duties_of(one, bare=True)] == ["reset", "deploy-etcd"]
 
 
@@ -177,14 +159,14 @@ def test_an_edit_is_one_operation(
     before: tuple[int, ...], after: tuple[int, ...], spec: Json, name: str, why: str
 ) -> None:
     world = deployed(*before)
-    now, then = succeeded(etcd(*members(*after), applied=world.applied, **spec), world)
+    now, then = succeeded(etcd_wish(*members(*after), applied=world.applied, **spec), world)
     assert (now.operation, now.why) == (name, why)
-    assert plan(etcd(*members(*after), applied=then.applied, **spec), then) == ()
+    assert plan(etcd_wish(*members(*after), applied=then.applied, **spec), then) == ()
 
 
 def test_members_leave_so_that_the_others_are_a_majority() -> None:
     world, left = deployed(0, 1, 2), []
-    one = etcd(*members(0, 1, 2), applied=world.applied, replicas=1)
+    one = etcd_wish(*members(0, 1, 2), applied=world.applied, replicas=1)
     while isinstance(verdict := next_operation(one, world), CurrentOperation):
         left.append((verdict.operation, verdict.machines))
         world = ended(begun(world, verdict))
@@ -198,11 +180,11 @@ def test_a_lost_member_leaves_before_another_one_joins() -> None:
     gone = replace(
         world, lost={"m-1": "its disk is gone"}, lost_at={"m-1": NOW - timedelta(hours=1)}, ill={"m-1": "its disk"}
     )
-    one = etcd(*members(0, 1, 2, 3), applied=world.applied, replicas=3)
+    one = etcd_wish(*members(0, 1, 2, 3), applied=world.applied, replicas=3)
     now, then = succeeded(one, gone)
     assert (now.operation, now.machines) == ("remove-node", ("m-1",))
     then = replace(then, lost={}, ill={})
-    assert succeeded(etcd(*members(0, 2, 3), applied=then.applied, replicas=3), then)[0].operation == "scale"
+    assert succeeded(etcd_wish(*members(0, 2, 3), applied=then.applied, replicas=3), then)[0].operation == "scale"
 
 
 @pytest.mark.parametrize(
@@ -215,7 +197,7 @@ def test_a_lost_member_leaves_before_another_one_joins() -> None:
 def test_a_lost_majority_waits_for_a_person(lost: tuple[str, ...], reason: WaitReason, said: str) -> None:
     world = deployed(0, 1, 2)
     gone = replace(world, lost=dict.fromkeys(lost, "gone"), ill=dict.fromkeys(lost, "gone"))
-    held: Wait = wait(next_operation(etcd(*members(0, 1, 2), applied=world.applied), gone))
+    held: Wait = wait(next_operation(etcd_wish(*members(0, 1, 2), applied=world.applied), gone))
     assert held.reason == reason
     assert said in held.message
 
@@ -223,12 +205,12 @@ def test_a_lost_majority_waits_for_a_person(lost: tuple[str, ...], reason: WaitR
 def test_a_full_member_is_defragmented() -> None:
     world = deployed(0)
     full = replace(world, etcd={"m-0": MachineEtcd(alarm="NOSPACE", sizeMiB=8, quotaMiB=8)})
-    assert succeeded(etcd(*members(0), applied=world.applied), full)[0].operation == "defragment"
+    assert succeeded(etcd_wish(*members(0), applied=world.applied), full)[0].operation == "defragment"
 
 
 def test_a_deletion_resets_its_machines() -> None:
     world = deployed(0)
-    now = operation(next_operation(etcd(*members(0), applied=world.applied, deleted=True), world))
+    now = operation(next_operation(etcd_wish(*members(0), applied=world.applied, deleted=True), world))
     assert (now.operation, now.why) == ("reset", "the EtcdCluster is being deleted")
 
 
