@@ -129,4 +129,5 @@ class EtcdPeers:
 
 def _of_another(peer: Json, machine: Json) -> bool:
     """Tell whether an EtcdPeer is that of an earlier Machine of the name."""
-    return (controller_of(peer) or {}).get("uid") != machine["metadata"]["uid"]
+    owner = controller_of(peer)
+    return owner is None or bool(owner["uid"] != machine["metadata"]["uid"])

@@ -6,8 +6,7 @@ ClusterDeployment that it would be, and what it has no field for is not given to
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 from pydantic import ValidationError
 
@@ -18,7 +17,7 @@ from harness.operator.api.cluster import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.etcdcluster import MEMBER, EtcdCluster
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT, ETCD_CLUSTER
-from harness.operator.api.rules import variable, variable_mistakes
+from harness.operator.api.rules import HOSTS, variable, variable_mistakes
 from harness.operator.api.schedules import schedule_mistakes
 from harness.operator.api.sets import ETCD
 from harness.operator.decide.variables import KnownReleases, load_releases, numbers
@@ -138,8 +137,9 @@ def version_mistakes(wish: ClusterDeployment, applied: AppliedState | None) -> I
 
 def endpoints_of(applied: AppliedState | None) -> list[str]:
     """Return the URLs at which clients reach the members, in the inventory's order."""
-    hosts: Sequence[dict[str, Any]] = applied.variables.get("cluster_hosts", ()) if applied is not None else ()
-    return [f"https://{_host(str(one['address']))}:{CLIENT_PORT}" for one in hosts]
+    hosts = applied.variables.get(HOSTS) if applied is not None else None
+    known = [one for one in hosts if isinstance(one, dict)] if isinstance(hosts, list) else []
+    return [f"https://{_host(str(one['address']))}:{CLIENT_PORT}" for one in known]
 
 
 def _host(address: str) -> str:

@@ -20,7 +20,7 @@ from tests.embedded.operator.test_idle import quiet
 from tests.embedded.operator.world import OPTIONS
 
 FEW, MACHINES = 5, 3
-LISTS = 12  # one for each kind, at a start
+LISTS = 14  # one for each kind, at a start
 OF_CLUSTER = 6  # four are the Secrets of its CAs
 GROWTH = 2.6  # of what is counted when the objects double; what looks at all for each grows fourfold
 

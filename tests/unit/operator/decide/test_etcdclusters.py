@@ -216,7 +216,7 @@ def test_a_deletion_resets_its_machines() -> None:
 
 def test_clients_reach_each_member() -> None:
     assert endpoints_of(deployed(0, 1, 2).applied) == [f"https://192.0.2.{10 + n}:2379" for n in range(3)]
-    hosts = {"cluster_hosts": [{"name": "m-0", "address": "fd00::1"}]}
+    hosts: Json = {"cluster_hosts": [{"name": "m-0", "address": "fd00::1"}]}
     assert endpoints_of(AppliedState(version="1.35.4", variables=hosts)) == ["https://[fd00::1]:2379"]
     assert endpoints_of(None) == []
 
