@@ -110,10 +110,13 @@ class Etcd:
         return found
 
     def says(self, kind: str, reason: str) -> str:
-        """Return what a condition of it says once it has a reason."""
-        found = self.declared.wait(
-            NAME, lambda one: (condition(one, kind) or {}).get("reason") == reason, f"{kind}: {reason}", ETCD_CLUSTER
-        )
+        """Return what a condition of it says, for its present generation, once it has a reason."""
+
+        def said(one: Json) -> bool:
+            new = dig(one, "status", "observedGeneration") == dig(one, "metadata", "generation")
+            return new and (condition(one, kind) or {}).get("reason") == reason
+
+        found = self.declared.wait(NAME, said, f"{kind}: {reason}", ETCD_CLUSTER)
         return str((condition(found, kind) or {}).get("message"))
 
 
