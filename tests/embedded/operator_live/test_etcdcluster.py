@@ -34,7 +34,7 @@ SMALL = {"cpus": 1, "memory": "768Mi"}  # of each member: etcd alone
 
 @pytest.fixture(scope="module")
 def planned(spec: Spec) -> Cell:
-    """Return a cell of one machine whose mirror has two minor versions of Kubernetes, and of etcd."""
+    """Return a cell of one machine whose mirror has two versions of Kubernetes, and with them of etcd."""
     return cell_of(spec, PRODUCT, topology="all-in-one", scenario="upgrade-minor", addons="core")
 
 
