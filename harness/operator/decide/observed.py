@@ -63,9 +63,6 @@ REMOVAL = ("Choose the machines that act", "Refuse to start if no machine can ac
 CHECKS: Mapping[str, tuple[str, ...]] = {
     "deploy": (PREFLIGHT, CHECKPOINT, SAME_VERSION),
     "scale": (PREFLIGHT, CHECKPOINT, SAME_VERSION),
-    DEPLOY_ETCD: (PREFLIGHT,),
-    UPGRADE_ETCD: (PREFLIGHT,),
-    RECONFIGURE_ETCD: (PREFLIGHT,),
     "upgrade": (PREFLIGHT, CHECKPOINT, "Refuse forbidden version skew", "Fetch new binaries and images"),
     "reconfigure": (PREFLIGHT, CHECKPOINT, "Refuse to change versions", "Refuse settings that cannot work"),
     "remove-node": ("Check the request", *REMOVAL, "Drain the nodes"),
