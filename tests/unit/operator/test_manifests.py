@@ -161,7 +161,7 @@ def test_a_dead_operator_can_only_hold_up_what_people_wish() -> None:
         if hook["failurePolicy"] == "Fail"
     ]
     assert sorted(closed) == [
-        (["clusterdeployments"], ["CREATE", "UPDATE"]),
+        (["clusterdeployments", "etcdclusters"], ["CREATE", "UPDATE"]),
         (["deliveries"], ["CREATE", "UPDATE"]),
         (["machinesets"], ["CREATE", "UPDATE"]),
     ]
