@@ -62,11 +62,11 @@ BackupNamespace = Annotated[
 def explain(
     file: Annotated[
         Path,
-        typer.Option("--file", "-f", metavar="FILE", help="ClusterDeployments, and Machines; -: standard input."),
+        typer.Option("--file", "-f", metavar="FILE", help="What is declared, and Machines; -: standard input."),
     ],
     against: Annotated[
         str | None,
-        typer.Option(metavar="CLUSTER", help="Compare this ClusterDeployment of the file with what there is."),
+        typer.Option(metavar="CLUSTER", help="Compare this object of the file with what there is."),
     ] = None,
     kubeconfig: Kubeconfig = None,
     namespace: Annotated[
@@ -75,7 +75,7 @@ def explain(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print what the operator would do for a ClusterDeployment, and why, without doing it.
+    """Print what the operator would do for a ClusterDeployment or an EtcdCluster, and why, without doing it.
 
     Without --against, nothing is deployed yet; if the file has no Machines, each set has as many as it wants.
     """
@@ -95,7 +95,7 @@ def _show_outlook(cluster: ClusterOutlook) -> None:
     """Print what is to do for one cluster, with the reasons."""
     desired = cluster.desired
     meta = desired.wish.metadata
-    out.print(f"ClusterDeployment {meta.namespace}/{meta.name}: Kubernetes {desired.spec.version}", markup=False)
+    out.print(f"{desired.wish.kind} {meta.namespace}/{meta.name}: {desired.release}", markup=False)
     machines = folding("machine", "address", "set", "groups")
     for host in desired.hosts:
         machines.add_row(host.machine, host.address, host.set_name, " ".join(host.groups))

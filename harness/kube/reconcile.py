@@ -7,10 +7,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from harness.errors import VmatrixError
 from harness.kube.client import ApiFailure, Json
-from harness.kube.informer import Informer, Key, key_of
+from harness.kube.informer import Informer, Key, Listener, key_of
 from harness.kube.objects import controller_of
 from harness.kube.resources import Resource
 from harness.until import Deadline
@@ -170,7 +171,14 @@ def owner_key(obj: Json, owner: Resource) -> Key | None:
     return (obj["metadata"].get("namespace", "") if owner.namespaced else "", str(reference["name"]))
 
 
-def follow(objects: Informer, queue: Queue) -> None:
+class Followed(Protocol):
+    """What tells listeners of changes, as an Informer does."""
+
+    def subscribe(self, listener: Listener) -> None:
+        """Add a listener."""
+
+
+def follow(objects: Followed, queue: Queue) -> None:
     """Have every change of an object put it into a queue; call it before the informers start."""
     objects.subscribe(lambda _, obj: queue.add(key_of(obj)))
 

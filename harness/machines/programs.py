@@ -153,6 +153,10 @@ ETCD_METRICS = (  # https://etcd.io/docs/v3.6/metrics/
     "etcd_mvcc_db_total_size_in_use_in_bytes ",
     "etcd_server_quota_backend_bytes ",
     "etcd_server_has_leader ",
+    "etcd_server_is_leader ",
+    "etcd_server_is_learner ",
+    "etcd_server_id{",
+    "etcd_server_proposals_applied_total ",
     "etcd_disk_wal_fsync_duration_seconds_bucket{",
     "etcd_network_peer_round_trip_time_seconds_bucket{",
 )

@@ -27,6 +27,7 @@ from harness.operator.api.resources import (
     CLUSTER_USER,
     DELIVERY,
     ETCD_BACKUP,
+    ETCD_CLUSTER,
     MACHINE,
 )
 from harness.operator.context import OperatorContext, OperatorOptions
@@ -82,7 +83,7 @@ class Serves:
         made += of_moments(self._leadership.renewed_at, expires)
         known = context.informers.known
         objects = DeclaredObjects(
-            *map(known, (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE, ETCD_BACKUP, DELIVERY, CLUSTER_USER))
+            *map(known, (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE, ETCD_BACKUP, DELIVERY, CLUSTER_USER, ETCD_CLUSTER))
         )
         return made + (objects.text() if working else "")
 

@@ -71,7 +71,10 @@ SECONDS = Family(
 )
 _CLUSTER = ("cluster_namespace", "cluster")
 CLUSTERS = Family(
-    f"{_P}cluster_condition", "gauge", "1: a ClusterDeployment has this condition.", (*_CLUSTER, "condition", "status")
+    f"{_P}cluster_condition",
+    "gauge",
+    "1: a ClusterDeployment or an EtcdCluster has this condition.",
+    (*_CLUSTER, "condition", "status"),
 )
 VERSIONS = Family(f"{_P}cluster_version", "gauge", "1: this version of Kubernetes is deployed.", (*_CLUSTER, "version"))
 CERTIFICATES = Family(
@@ -197,12 +200,13 @@ class DeclaredObjects:
     backups: Sequence[Json] = ()
     deliveries: Sequence[Json] = ()
     users: Sequence[Json] = ()
+    etcds: Sequence[Json] = ()
 
     def text(self) -> str:
         """Return how they are."""
         phases = Tally((phase(machine) or "Pending",) for machine in self.machines)
         return text_of(
-            CLUSTERS.of(_conditions(self.deployments)),
+            CLUSTERS.of(_conditions((*self.deployments, *self.etcds))),
             DELIVERIES.of(_conditions(self.deliveries)),
             VERSIONS.of({(*_named(one), version): 1 for one in self.deployments if (version := _of(one, "version"))}),
             CERTIFICATES.of(self._certificates()),
@@ -255,7 +259,7 @@ class DeclaredObjects:
 
     def _told(self, kind: str) -> dict[tuple[str, ...], float]:
         """Return whether a condition holds, of the clusters that can tell."""
-        told = {_named(one): condition(one, kind) or {} for one in self.deployments}
+        told = {_named(one): condition(one, kind) or {} for one in (*self.deployments, *self.etcds)}
         return {key: said["status"] == "True" for key, said in told.items() if said.get("status") in ("True", "False")}
 
     def _certificates(self) -> dict[tuple[str, ...], float]:

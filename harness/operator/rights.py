@@ -47,12 +47,14 @@ from harness.operator.api.resources import (
     CLUSTER_USER,
     DELIVERY,
     ETCD_BACKUP,
+    ETCD_CLUSTER,
+    ETCD_PEER,
     ETCD_RESTORE,
     MACHINE,
     MACHINE_SET,
 )
 from harness.operator.controllers.remediation import SWITCH
-from harness.operator.registry import Part
+from harness.operator.registry import DECLARED, Part
 from harness.operator.webhooks.configurations import SECRET_NAME
 from harness.operator.webhooks.deliveries import VERB as DELIVER
 from harness.operator.webhooks.deployments import VERB
@@ -84,6 +86,10 @@ WEBHOOKS_OWN = (
 WEBHOOKS = (
     Right(CLUSTER, ("get",), "what is deployed decides what may be wished, and which Machines are in use"),
     Right(MACHINE, ("list",), "a cluster's networks must not have the addresses of its machines"),
+    *(
+        Right(kind, ("get",), "a ClusterDeployment and an EtcdCluster of one name have one Cluster")
+        for kind in DECLARED
+    ),
 )
 
 
@@ -124,6 +130,17 @@ OWN: Mapping[str, tuple[Right, ...]] = {
         Right(CLUSTER_DEPLOYMENT, ("get", "patch"), "a finalizer until the reset, and sets that are scaled"),
         Right(MACHINE, (VERB,), "a set that is scaled takes them", inside=True),
         Right(CLUSTER_DEPLOYMENT, ("update",), "it owns what it makes", FINALIZERS, inside=True),
+        Right(ETCD_CLUSTER, ("get",), "a Cluster is deleted when nobody of its name is there"),
+    ),
+    "etcdcluster": (
+        Right(CLUSTER, ("create", "delete", "get", "update"), "one with each EtcdCluster, until the reset"),
+        Right(MACHINE_SET, ("create", "delete", "get", "update"), "one for the members"),
+        Right(MACHINE_SET, ("patch",), "edits by hand that are put back", STATUS),
+        Right(ETCD_CLUSTER, ("update",), "conditions", STATUS),
+        Right(ETCD_CLUSTER, ("get", "patch"), "a finalizer until the reset, and a set that is scaled"),
+        Right(MACHINE, (VERB,), "a set that is scaled takes them", inside=True),
+        Right(ETCD_CLUSTER, ("update",), "it owns what it makes", FINALIZERS, inside=True),
+        Right(CLUSTER_DEPLOYMENT, ("get",), "a Cluster is deleted when nobody of its name is there"),
     ),
     "machineset": (
         Right(MACHINE, ("get", "patch"), "claims"),
@@ -132,7 +149,7 @@ OWN: Mapping[str, tuple[Right, ...]] = {
         Right(MACHINE_SET, ("update",), "it owns Machines that are made for it", FINALIZERS, inside=True),
     ),
     "claims": (
-        Right(CLUSTER_DEPLOYMENT, ("get",), "a claim is given up when its cluster is gone"),
+        *(Right(kind, ("get",), "a claim is given up when its cluster is gone") for kind in DECLARED),
         Right(CLUSTER, ("get",), "a claim is given up when its cluster is gone"),
         Right(POD, ("list",), "no executor may run then"),
         Right(MACHINE, ("patch",), "claims are given up"),
@@ -149,7 +166,7 @@ OWN: Mapping[str, tuple[Right, ...]] = {
         Right(MACHINE, ("update",), "it owns what it is made of", FINALIZERS, inside=True),
         Right(DATA_VOLUME, ("create", "get", "patch"), "images and disks of Machines that are made"),
         Right(SECRET, ("create", "get"), "a key for each cluster, and what cloud-init is told"),
-        Right(CLUSTER_DEPLOYMENT, ("update",), "it owns the key", FINALIZERS, inside=True),
+        *(Right(kind, ("update",), "it owns the key", FINALIZERS, inside=True) for kind in DECLARED),
         Right(VM, ("create", "get"), "Machines that are made"),
         Right(NETWORK_POLICY, ("get",), "no machine starts before its cluster's policy selects it"),
         Right(VMI, ("get",), "nothing is called lost by a local copy alone"),
@@ -166,6 +183,9 @@ OWN: Mapping[str, tuple[Right, ...]] = {
         Right(SECRET, ("get",), "a machine's key opens it"),
         Right(MACHINE, ("patch",), "its certificates, and files that were changed", STATUS),
         Right(MACHINE, ("get",), "it is read again where somebody else wrote first"),
+        Right(ETCD_PEER, ("create", "delete", "get"), "one for each member of an EtcdCluster"),
+        Right(ETCD_PEER, ("patch",), "what the member says of itself", STATUS),
+        Right(MACHINE, ("update",), "it owns its EtcdPeer", FINALIZERS, inside=True),
         _TUNNEL,
     ),
     "remediation": (
@@ -186,7 +206,7 @@ OWN: Mapping[str, tuple[Right, ...]] = {
     "authority": (
         Right(SECRET, ("create", "get"), "CAs that clusters are begun with"),
         Right(CLUSTER, ("patch",), "what they are, and until when", STATUS),
-        Right(CLUSTER_DEPLOYMENT, ("update",), "it owns what it makes", FINALIZERS, inside=True),
+        *(Right(kind, ("update",), "it owns what it makes", FINALIZERS, inside=True) for kind in DECLARED),
     ),
     "networks": (
         Right(CLUSTER_NETWORK_POOL, ("update",), "what each cluster has of it", STATUS),
@@ -241,7 +261,7 @@ OWN: Mapping[str, tuple[Right, ...]] = {
         ),
         Right(ETCD_BACKUP, ("update",), "what became of them", STATUS),
         Right(CLUSTER, ("update",), "which times of a schedule are done", STATUS),
-        Right(CLUSTER_DEPLOYMENT, ("update",), "it may own backups", FINALIZERS, inside=True),
+        *(Right(kind, ("update",), "it may own backups", FINALIZERS, inside=True) for kind in DECLARED),
     ),
     "restores": (Right(ETCD_RESTORE, ("update",), "what became of them", STATUS),),
     "builds": (

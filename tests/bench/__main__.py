@@ -54,6 +54,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "deploy": deploy.measure,
     "operator": operator.measure,
     "many": many.measure,
+    "many-etcd": many.measure_etcd,
     "sweep": sweep.measure,
     "through-operator": through_operator.measure,
     "lifecycle": lifecycle.measure,
@@ -62,7 +63,7 @@ MEASUREMENTS: dict[str, Measurement] = {
 }
 # Measured only if they are named: the sources of the products may be anywhere, the lifecycle tiers take two hours, and
 # many clusters or cells minutes.
-ASKED = frozenset({"products", "lifecycle", "many", "sweep", "rotation", "suspects"})
+ASKED = frozenset({"products", "lifecycle", "many", "many-etcd", "sweep", "rotation", "suspects"})
 # what needs neither an infrastructure nor artifacts
 COMPUTED: dict[str, Callable[[Ledger, int], None]] = {
     "planning": planning.measure,

@@ -26,16 +26,41 @@ from harness.until import Deadline, NotYet, until
 from tests.bench.figures import Ledger
 from tests.bench.ground import Ground
 from tests.bench.operator import IMAGE, WAIT_SECONDS, clear_operator, edit, resident
-from tests.embedded.operator.many import all_begun, declare_many
+from tests.embedded.operator.many import CLUSTERS, ETCDS, Population
 from tests.embedded.operator.played_jobs import PLAYED, hand_over, playing
 
-CLUSTERS, MACHINES = 200, 10  # each; 2000 in all
+COUNT, MACHINES, MEMBERS = 200, 10, 3  # objects; machines of a cluster, and members of an etcd
+IDLE_SECONDS = 60.0
 MADE_SECONDS = 1800.0  # until all of them have begun, on a host that does other things as well
 SELDOM_SECONDS = 3.0  # between looks at all objects: they cost the API as much as the manager's own
 EDITS = 10
 
 
+@dataclass(frozen=True)
+class ManyObjects:
+    """What is measured: objects of one kind, each of so many machines. words: what figures are called."""
+
+    words: str
+    population: Population
+    machines: int
+    edits: int = 0
+
+
+DEPLOYMENTS = ManyObjects("many", CLUSTERS, MACHINES, EDITS)
+ETCD_CLUSTERS = ManyObjects("many etcd", ETCDS, MEMBERS)
+
+
 def measure(ground: Ground, ledger: Ledger, _: int) -> None:
+    """Measure a manager of many ClusterDeployments."""
+    _measure_one(ground, ledger, DEPLOYMENTS)
+
+
+def measure_etcd(ground: Ground, ledger: Ledger, _: int) -> None:
+    """Measure a manager of many EtcdClusters."""
+    _measure_one(ground, ledger, ETCD_CLUSTERS)
+
+
+def _measure_one(ground: Ground, ledger: Ledger, about: ManyObjects) -> None:
     """Declare everything, let a first manager begin all deployments, and start a second one beside that."""
     kubeconfig = ground.layout.kubeconfig
     api = Cluster.from_kubeconfig(kubeconfig)
@@ -47,36 +72,49 @@ def measure(ground: Ground, ledger: Ledger, _: int) -> None:
         api.ensure(SERVICE_ACCOUNT, SERVICE_ACCOUNT.manifest("default", name, labels={}))
         hand_over(api, name)
         with playing(api, runs=True):  # executors that do not start would be looked at and told of, one by one
-            _measure(ground, ledger, api, name)
+            _measure(ground, ledger, api, name, about)
     finally:
         clear_operator(api, name)
 
 
-def _measure(ground: Ground, ledger: Ledger, api: Cluster, name: str) -> None:
-    note = f"{CLUSTERS} ClusterDeployments, {CLUSTERS * MACHINES} Machines"
-    declare_many(api, name, range(CLUSTERS), MACHINES)
+def _measure(ground: Ground, ledger: Ledger, api: Cluster, name: str, about: ManyObjects) -> None:
+    population, words = about.population, about.words
+    note = f"{COUNT} {population.kind.kind}s, {COUNT * about.machines} Machines"
+    population.declare(api, name, range(COUNT), about.machines)
     began = time.monotonic()
     with _running(ground, name, "first") as first:
         _until(first.leads, "the first manager to work", MADE_SECONDS)
         with _running(ground, name, "second") as second:
-            _until(all_begun(api, name, CLUSTERS), "all Jobs", MADE_SECONDS, SELDOM_SECONDS)
+            _until(population.all_begun(api, name, COUNT), "all Jobs", MADE_SECONDS, SELDOM_SECONDS)
             _until(first.rests, "the first manager to rest", MADE_SECONDS)
-            ledger.add("many, from machines to Jobs", "s", [time.monotonic() - began], note=note)
+            ledger.add(f"{words}, from machines to Jobs", "s", [time.monotonic() - began], note=note)
             os.kill(first.service.pid, signal.SIGKILL)
-            _taken_over(ledger, second)
-            edits = [edit(api, name, number) for number in range(EDITS)]
-            ledger.add("many, edit to Job", "s", edits, target=1.0, note=f"{EDITS} edits beside all that")
-            ledger.add("many, manager", "MiB", [resident(second.service)], target=350.0, note="VmRSS at the end")
+            _taken_over(ledger, second, words)
+            _idle(ledger, second, words)
+            if about.edits:
+                edits = [edit(api, name, number) for number in range(about.edits)]
+                ledger.add(f"{words}, edit to Job", "s", edits, target=1.0, note=f"{about.edits} edits beside all that")
+            ledger.add(f"{words}, manager", "MiB", [resident(second.service)], target=350.0, note="VmRSS at the end")
 
 
-def _taken_over(ledger: Ledger, second: Running) -> None:
+def _idle(ledger: Ledger, manager: Running, words: str) -> None:
+    """Measure a manager that has nothing to do: how often it looks at an object, and its processor time."""
+    looks, spent = manager.figure("reconciles_total"), manager.processor_seconds()
+    time.sleep(IDLE_SECONDS)
+    looks, spent = manager.figure("reconciles_total") - looks, manager.processor_seconds() - spent
+    note = f"in {IDLE_SECONDS:.0f} s with nothing to do"
+    ledger.add(f"{words}, idle: looks a minute", "", [looks], note=note)
+    ledger.add(f"{words}, idle: processor time a minute", "s", [spent], note=note)
+
+
+def _taken_over(ledger: Ledger, second: Running, words: str) -> None:
     killed = time.monotonic()
     _until(second.leads, "the second manager to work", MADE_SECONDS)
     leads = time.monotonic()
-    ledger.add("many, killed to work again", "s", [leads - killed], target=20.0, note="with its first lists")
+    ledger.add(f"{words}, killed to work again", "s", [leads - killed], target=20.0, note="with its first lists")
     _until(second.rests, "the second manager to rest", MADE_SECONDS)
     after = time.monotonic() - leads
-    ledger.add("many, first sync", "s", [after], target=30.0, note="after that, until nothing is to be looked at")
+    ledger.add(f"{words}, first sync", "s", [after], target=30.0, note="after that, until nothing is to be looked at")
 
 
 @dataclass
@@ -88,14 +126,19 @@ class Running:
 
     def leads(self) -> bool | NotYet:
         """Tell whether it has the Lease and its first lists."""
-        return self._figure("leading") == 1.0 or NotYet(self.log.read_text()[-300:])
+        return self.figure("leading") == 1.0 or NotYet(self.log.read_text()[-300:])
 
     def rests(self) -> bool | NotYet:
         """Tell whether nothing is to be looked at."""
-        left = self._figure("queue_length")
+        left = self.figure("queue_length")
         return left == 0.0 or NotYet(f"{left:g} objects to look at")
 
-    def _figure(self, name: str) -> float:
+    def processor_seconds(self) -> float:
+        """Return the processor time that it has used."""
+        fields = Path(f"/proc/{self.service.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def figure(self, name: str) -> float:
         """Return the sum of a metric's samples; -1 before there is an answer."""
         port = re.search(r"health on port (\d+)", self.log.read_text(encoding="utf-8"))
         if port is None:

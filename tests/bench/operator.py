@@ -16,7 +16,7 @@ from harness.kube.leader import RENEW_SECONDS, Leadership
 from harness.kube.objects import ensure
 from harness.kube.resources import CRD, JOB, NAMESPACE
 from harness.operator.api.crds import crds
-from harness.operator.api.resources import CLUSTER_DEPLOYMENT, MACHINE
+from harness.operator.api.resources import CLUSTER_DEPLOYMENT, ETCD_CLUSTER, MACHINE
 from harness.operator.context import OperatorContext, OperatorOptions
 from harness.operator.manager import LEASE_NAME, identity
 from harness.operator.registry import chosen, start, stop
@@ -127,8 +127,9 @@ def resident(service: proc.Service) -> float:
 def clear_operator(cluster: Cluster, namespace: str) -> None:
     """Delete everything; nobody resets machines that never were."""
     cluster.delete(NAMESPACE, namespace)
-    for obj in cluster.list(CLUSTER_DEPLOYMENT, namespace).items:
-        cluster.merge(CLUSTER_DEPLOYMENT, obj["metadata"]["name"], {"metadata": {"finalizers": None}}, namespace)
+    for kind in (CLUSTER_DEPLOYMENT, ETCD_CLUSTER):
+        for obj in cluster.list(kind, namespace).items:
+            cluster.merge(kind, obj["metadata"]["name"], {"metadata": {"finalizers": None}}, namespace)
 
 
 def _until(probe: Callable[[], object], what: str) -> None:

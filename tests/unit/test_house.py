@@ -79,6 +79,10 @@ QUESTIONS = {
         "harness/operator/api/clusterdeployment.py",
         "ClusterDeploymentSpec",
     ),
+    "Where is an EtcdCluster read as a ClusterDeployment?": (
+        "harness/operator/decide/etcdclusters.py",
+        "as_deployment",
+    ),
     "Where is a ClusterDeployment judged?": ("harness/operator/api/rules.py", "mistakes"),
     "Where is a declared cluster's next operation decided?": (
         "harness/operator/decide/operations.py",

@@ -10,6 +10,7 @@ from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.delivery import Delivery
 from harness.operator.api.etcd import EtcdBackup, EtcdRestore
+from harness.operator.api.etcdcluster import EtcdCluster, EtcdPeer
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.networks import ClusterNetworkPool
 from harness.operator.api.resources import (
@@ -19,6 +20,8 @@ from harness.operator.api.resources import (
     CLUSTER_USER,
     DELIVERY,
     ETCD_BACKUP,
+    ETCD_CLUSTER,
+    ETCD_PEER,
     ETCD_RESTORE,
     GROUP,
     MACHINE,
@@ -81,6 +84,30 @@ MACHINE_COLUMNS = (
     column("Empty", condition_path("Empty", "message"), wide=True),
     column("Node", condition_path("NodeReady", "message"), wide=True),
 )
+ETCD_CLUSTER_COLUMNS = (
+    column("Version", ".status.version"),
+    column("Wanted", ".spec.version"),
+    column("Phase", ".status.phase"),
+    column("Members", ".status.members"),
+    column("Healthy", condition_path("EtcdHealthy")),
+    column("Doing", condition_path("Progressing", "reason")),
+    AGE,
+    column("Reason", condition_path("Ready", "message"), wide=True),
+    column("Endpoints", ".status.endpoints", wide=True),
+)
+ETCD_PEER_COLUMNS = (
+    column("Cluster", ".spec.cluster"),
+    column("ID", ".status.memberID"),
+    column("Role", ".status.role"),
+    column("Leader", ".status.leader", "boolean"),
+    column("MiB", ".status.sizeMiB", "integer"),
+    column("Ready", condition_path("Ready")),
+    AGE,
+    column("Alarm", ".status.alarm", wide=True),
+    column("Raft", ".status.raftIndex", "integer", wide=True),
+    column("Seen", ".status.seen", "date", wide=True),
+    column("Says", condition_path("Ready", "message"), wide=True),
+)
 ETCD_BACKUP_COLUMNS = (
     column("Cluster", ".spec.cluster"),
     column("Phase", ".status.phase"),
@@ -132,6 +159,8 @@ KINDS = (
     KindOfObject(DeclaredCluster, CLUSTER, "vcl", CATEGORY, CLUSTER_COLUMNS),
     KindOfObject(MachineSet, MACHINE_SET, "vms", CATEGORY, MACHINE_SET_COLUMNS, replicas=".status.claimed"),
     KindOfObject(DeclaredMachine, MACHINE, "vma", CATEGORY, MACHINE_COLUMNS, (".spec.claim.cluster", ".status.phase")),
+    KindOfObject(EtcdCluster, ETCD_CLUSTER, "vec", CATEGORY, ETCD_CLUSTER_COLUMNS, replicas=".status.replicas"),
+    KindOfObject(EtcdPeer, ETCD_PEER, "vep", CATEGORY, ETCD_PEER_COLUMNS, (".spec.cluster",)),
     KindOfObject(EtcdBackup, ETCD_BACKUP, "veb", CATEGORY, ETCD_BACKUP_COLUMNS, (".spec.cluster", ".status.phase")),
     KindOfObject(EtcdRestore, ETCD_RESTORE, "ver", CATEGORY, ETCD_RESTORE_COLUMNS, (".spec.cluster", ".status.phase")),
     KindOfObject(ClusterUser, CLUSTER_USER, "vcu", CATEGORY, USER_COLUMNS, (".spec.cluster",)),

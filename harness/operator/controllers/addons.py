@@ -44,6 +44,7 @@ from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, GROUP
 from harness.operator.api.rules import read, variable
 from harness.operator.context import OperatorContext
+from harness.operator.controllers.declarations import of_etcd
 from harness.operator.controllers.guest import GuestAccess
 from harness.operator.decide.variables import load_releases
 
@@ -358,7 +359,8 @@ class Addons:
     def reconcile(self, key: Key) -> float | None:
         """Look at the add-ons of one cluster."""
         deployment, cluster = self._deployments.get(*key), self._clusters.get(*key)
-        if deployment is None or cluster is None or deleting(deployment) or deleting(cluster):
+        gone = deployment is None or cluster is None or deleting(deployment) or deleting(cluster)
+        if deployment is None or cluster is None or gone or of_etcd(cluster):
             self._looks.forget(key)
             return None
         wish, mistakes = read(deployment, load_releases().kubernetes, creating=False)

@@ -14,20 +14,21 @@ from pydantic import ValidationError
 
 from harness.kube.client import Json
 from harness.kube.informer import Key
-from harness.kube.objects import controller_of, deleting, owner_reference
+from harness.kube.objects import controller_of, deleting
 from harness.kube.reconcile import Controller, follow
 from harness.kube.resources import SECRET
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.cluster import AuthorityState, DeclaredCluster
 from harness.operator.api.clusterdeployment import ClusterDeployment
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL
+from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.cluster_view import owned_by
+from harness.operator.controllers.declarations import Declarations, owner_of
 from harness.operator.controllers.guest import NAME_LABEL, SECRET_TYPE
 from harness.operator.decide.authority import (
-    AUTHORITIES,
     Authority,
     AuthorityRefused,
+    authorities_of,
     is_wanted,
     judged,
     lifetime_of,
@@ -36,6 +37,7 @@ from harness.operator.decide.authority import (
     state_of,
     unchanged,
 )
+from harness.operator.decide.etcdclusters import WRITTEN
 
 COMPONENT = "authority"
 REFUSED_SECONDS = 30.0  # pacing: somebody is about to put something else into a Secret
@@ -48,7 +50,7 @@ class AuthorityController:
     def __init__(self, context: OperatorContext) -> None:
         self._cluster = context.cluster
         self._events = context.events
-        self._deployments = context.informers.of(CLUSTER_DEPLOYMENT)
+        self._deployments = Declarations(context.informers)
         self._clusters = context.informers.of(CLUSTER)
         self.controller = Controller("authority", self.reconcile, workers=1)
         follow(self._deployments, self.controller.queue)
@@ -60,7 +62,8 @@ class AuthorityController:
         if deployment is None or cluster is None or deleting(deployment) or not owned_by(cluster, deployment):
             return None
         try:
-            wish = ClusterDeployment.model_validate(deployment)
+            plain = {name: value for name, value in deployment.items() if name != WRITTEN}
+            wish = ClusterDeployment.model_validate(plain)
         except ValidationError:
             return None
         status = DeclaredCluster.model_validate(cluster).status
@@ -84,7 +87,7 @@ class AuthorityController:
         """
         now, parts, refused = datetime.now(UTC), [], list[AuthorityRefused]()
         known = {one.name for one in before.parts} if before is not None else set()
-        for one in AUTHORITIES:
+        for one in authorities_of(wish):
             try:
                 data = self._content(one, wish, deployment, lost=begun and one.name in known)
                 part = judged(one, secret_of(wish, one)[0], data, now)
@@ -130,7 +133,7 @@ class AuthorityController:
         labels = {CLUSTER_LABEL: cluster, NAME_LABEL: cluster, LABEL_MANAGED: MANAGED_BY}
         data = {key: base64.b64encode(value).decode() for key, value in content.items()}
         body = SECRET.manifest(name, namespace, labels=labels, type=SECRET_TYPE, data=data)
-        body["metadata"]["ownerReferences"] = [owner_reference(deployment, CLUSTER_DEPLOYMENT)]
+        body["metadata"]["ownerReferences"] = [owner_of(deployment)]
         self._cluster.create(SECRET, body)
         return content
 

@@ -11,15 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of, labels_of
-from harness.kube.objects import (
-    condition,
-    deleting,
-    dig,
-    owner_reference,
-    parse_time,
-    phase,
-    stamp,
-)
+from harness.kube.objects import condition, deleting, dig, parse_time, phase, stamp
 from harness.kube.reconcile import Controller, follow
 from harness.kube.resources import PVC, STORAGE_CLASS
 from harness.model import LABEL_MANAGED, MANAGED_BY
@@ -35,13 +27,13 @@ from harness.operator.api.etcd import (
 )
 from harness.operator.api.resources import (
     BEFORE_LABEL,
-    CLUSTER_DEPLOYMENT,
     CLUSTER_LABEL,
     ETCD_BACKUP,
     SCHEDULED_LABEL,
 )
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.cluster_view import ClusterLooks, DeclaredView, Workable, follow_backups
+from harness.operator.controllers.declarations import owner_of
 from harness.operator.decide.backups import scheduled
 from harness.operator.decide.desired import Desired, digest_of
 from harness.operator.decide.drills import asked as drill_asked
@@ -184,7 +176,7 @@ def owners(backup: Json, view: DeclaredView) -> list[Json]:
     """Return the owners that an EtcdBackup should have: its ClusterDeployment, if it is to go with it."""
     policy = dig(view.deployment, "spec", "deletion", "backups") or "Keep"
     of, uid = dig(backup, "status", "clusterUid"), view.deployment["metadata"]["uid"]
-    mine = owner_reference(view.deployment, CLUSTER_DEPLOYMENT)
+    mine = owner_of(view.deployment)
     others = [one for one in backup["metadata"].get("ownerReferences") or [] if one.get("uid") != uid]
     return [*others, mine] if policy == "Delete" and of in (None, uid) else others
 

@@ -14,9 +14,10 @@ from harness.kube.informer import Key, key_of
 from harness.kube.objects import deleting, dig
 from harness.kube.reconcile import Controller, follow
 from harness.operator.api.machine import DeclaredMachine
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, LEAVING, MACHINE, MACHINE_SET
+from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL, LEAVING, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.cluster_view import owned_by, still_run
+from harness.operator.controllers.declarations import Declarations, declared_now
 from harness.operator.controllers.machine_choice import Claimant, given_back, waiting_sets, where_lacks
 from harness.operator.controllers.machine_phase import (
     claimed_by,
@@ -44,7 +45,7 @@ class ClaimsController:
         self._cluster = context.cluster
         self._events = context.events
         self._machines = context.informers.of(MACHINE)
-        self._deployments = context.informers.of(CLUSTER_DEPLOYMENT)
+        self._deployments = Declarations(context.informers)
         self._clusters = context.informers.of(CLUSTER)
         self._sets = context.informers.of(MACHINE_SET)
         self._given: dict[str, Mapping[str, str]] = {}
@@ -76,7 +77,7 @@ class ClaimsController:
         known = self._deployments.get(key[0], name), self._clusters.get(key[0], name)
         if not self._useless(machine, *known) and not leaving(machine):
             return None
-        now = self._cluster.get(CLUSTER_DEPLOYMENT, name, key[0]), self._cluster.get(CLUSTER, name, key[0])
+        now = declared_now(self._cluster, (key[0], name)), self._cluster.get(CLUSTER, name, key[0])
         why = self._useless(machine, *now)
         if not why and not leaving(machine):
             return None
@@ -99,7 +100,7 @@ class ClaimsController:
             if key[1] not in held(cluster):
                 continue
             name = key_of(cluster)[1]
-            now = self._cluster.get(CLUSTER_DEPLOYMENT, name, key[0]), self._cluster.get(CLUSTER, name, key[0])
+            now = declared_now(self._cluster, (key[0], name)), self._cluster.get(CLUSTER, name, key[0])
             if now[0] is None or now[1] is None or not owned_by(now[1], now[0]):
                 continue
             for machine in without_claim(self._machines, now[1], now[0]["metadata"]["uid"]):

@@ -19,7 +19,6 @@ from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import (
     CANCEL_ANNOTATION,
     CLUSTER,
-    CLUSTER_DEPLOYMENT,
     CLUSTER_LABEL,
     ETCD_BACKUP,
     ETCD_RESTORE,
@@ -28,6 +27,7 @@ from harness.operator.api.resources import (
     UID_LABEL,
 )
 from harness.operator.context import OperatorContext
+from harness.operator.controllers.declarations import Declarations
 from harness.operator.controllers.machine_phase import claimed_by, without_claim
 from harness.operator.decide.accepted import judged
 from harness.operator.decide.desired import Desired, desired
@@ -105,7 +105,7 @@ class ClusterLooks:
     """Looks at clusters in the local copies of one manager."""
 
     def __init__(self, context: OperatorContext) -> None:
-        self.deployments = context.informers.of(CLUSTER_DEPLOYMENT)
+        self.deployments = Declarations(context.informers)
         self.clusters = context.informers.of(CLUSTER)
         self.sets = context.informers.of(MACHINE_SET)
         self.machines = context.informers.of(MACHINE)
@@ -117,7 +117,7 @@ class ClusterLooks:
         self._image = context.options.executor_image
 
     def view(self, key: Key) -> DeclaredView | None:
-        """Look at one cluster; None when there is no ClusterDeployment of the name."""
+        """Look at one cluster; None when there is no ClusterDeployment and no EtcdCluster of the name."""
         deployment, found = self.deployments.get(*key), self.clusters.get(*key)
         if deployment is None:
             return None

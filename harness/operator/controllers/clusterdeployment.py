@@ -6,14 +6,15 @@ object with mistakes; what was made of it before stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from harness.errors import InfraRetriable
 from harness.kube.client import Cluster, Json
 from harness.kube.informer import Informer, Key, key_of, labels_of
-from harness.kube.objects import condition, controller_of, deleting, dig, owner_reference, parse_time
-from harness.kube.reconcile import Controller, follow, follow_children, owner_key
+from harness.kube.kinds.page import SpecMistake
+from harness.kube.objects import controller_of, deleting, dig, parse_time
+from harness.kube.reconcile import Controller, follow
 from harness.kube.resources import Resource
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.addons import BUILT_IN, AddonStatus
@@ -42,12 +43,12 @@ from harness.operator.api.conditions import (
     with_conditions,
 )
 from harness.operator.api.endpoint import api_url, url_of
-from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import (
-    CANCEL_ANNOTATION,
     CLUSTER,
     CLUSTER_DEPLOYMENT,
     CLUSTER_LABEL,
+    ETCD_CLUSTER,
+    KIND_LABEL,
     MACHINE_SET,
     RESET_FINALIZER,
     UID_LABEL,
@@ -63,22 +64,40 @@ from harness.operator.controllers.cluster_view import (
     of_uid,
     owned_by,
 )
+from harness.operator.controllers.declarations import (
+    declared_key,
+    declared_now,
+    follow_declared,
+    owner_of,
+    resource_of,
+)
+from harness.operator.controllers.declared_status import (
+    authority_valid,
+    backup_fresh,
+    backup_proven,
+    beyond_help,
+    freshness_of,
+    is_ready,
+    machines_ready,
+    progressing,
+    proof_of,
+    ready_at_all,
+    spread,
+    wanted_machines,
+)
 from harness.operator.controllers.machine import API_UNREACHABLE
 from harness.operator.controllers.machine_phase import follow_claims
-from harness.operator.decide.authority import EXPIRES_SOON, is_wanted
-from harness.operator.decide.backups import BackupFreshness, freshness
-from harness.operator.decide.drills import BackupProof, proof
-from harness.operator.decide.due import Wait, WaitReason
 from harness.operator.decide.endpoint import is_named
 from harness.operator.decide.endpoint import told as told_of_endpoint
 from harness.operator.decide.etcd import health
+from harness.operator.decide.etcdclusters import is_etcd, name_taken, scaled_to
 from harness.operator.decide.isolation import told as told_of_isolation
 from harness.operator.decide.networks import NOT_YET
 from harness.operator.decide.observed import RESET, RESTORING
 from harness.operator.decide.operations import Nothing
-from harness.operator.decide.spread import together
 
 EDITED = "Edited"
+FIELDS = {ETCD_CLUSTER.kind: "spec"}  # in which a MachineSet's set is, where that is not spec.machineSets
 
 
 class FormerObject(InfraRetriable):
@@ -87,9 +106,10 @@ class FormerObject(InfraRetriable):
 
 def derived(machine_set: Json) -> str:
     """Return why a MachineSet is not edited, and what to edit instead."""
-    name, owner = machine_set["metadata"]["name"], (controller_of(machine_set) or {}).get("name", "")
-    source = f"ClusterDeployment {owner}".rstrip()
-    return f"MachineSet {name} is derived: edit spec.machineSets of {source} instead"
+    name, owner = machine_set["metadata"]["name"], controller_of(machine_set) or {}
+    kind = owner.get("kind", CLUSTER_DEPLOYMENT.kind)
+    source, field = f"{kind} {owner.get('name', '')}".rstrip(), FIELDS.get(kind, "spec.machineSets")
+    return f"MachineSet {name} is derived: edit {field} of {source} instead"
 
 
 def told(sets: Informer, found: Json, wanted: Json, deployment: Json) -> Json:
@@ -157,7 +177,7 @@ def make_children(api: Cluster, clusters: Informer, sets: Informer, deployment: 
     changed += [_ensure(api, MACHINE_SET, sets, deployment, one) for one in wanted]
     mine, names = key_of(deployment), {one["metadata"]["name"] for one in wanted}
     for one in sets.by(of_uid, deployment["metadata"]["uid"]):
-        lost = owner_key(one, CLUSTER_DEPLOYMENT) == mine and one["metadata"]["name"] not in names
+        lost = declared_key(one) == mine and one["metadata"]["name"] not in names
         if lost and owned_by(one, deployment) and not deleting(one):
             changed.append(api.delete(MACHINE_SET, one["metadata"]["name"], mine[0]))
     return any(changed)
@@ -166,8 +186,9 @@ def make_children(api: Cluster, clusters: Informer, sets: Informer, deployment: 
 def _child(kind: Resource, name: str, deployment: Json) -> Json:
     meta = deployment["metadata"]
     labels = {CLUSTER_LABEL: meta["name"], UID_LABEL: meta["uid"], LABEL_MANAGED: MANAGED_BY}
+    labels |= {KIND_LABEL: ETCD_CLUSTER.kind} if is_etcd(deployment) else {}
     made = kind.manifest(name, meta["namespace"], labels=labels)
-    made["metadata"]["ownerReferences"] = [owner_reference(deployment, CLUSTER_DEPLOYMENT)]
+    made["metadata"]["ownerReferences"] = [owner_of(deployment)]
     return made
 
 
@@ -183,7 +204,7 @@ def _ensure(api: Cluster, kind: Resource, known: Informer, deployment: Json, bod
     if found is None or deleting(found) or not owned_by(found, deployment):
         raise FormerObject(
             f"{kind.kind} {name} is another object's, or still being deleted",
-            hint="what an earlier ClusterDeployment of the name has left is deleted in the background",
+            hint="what an earlier object of the name has left is deleted in the background",
         )
     owners = body["metadata"]["ownerReferences"]
     if found.get("spec") == body.get("spec") and (found["metadata"].get("ownerReferences") or []) == owners:
@@ -221,21 +242,6 @@ def addons_ready(view: DeclaredView) -> tuple[bool | None, str, str]:
 
 SILENCING = (*RESTORING, RESET)
 RESTART_SECONDS = 120.0  # of an API server with new settings (60 s), and of its return to the former ones (60 s)
-# Waits after which something is done although nobody edits the object: who waits for the end of an edit waits on.
-BY_ITSELF = frozenset(
-    {
-        *(WaitReason.RETRY_LATER, WaitReason.OPERATION_RUNNING, WaitReason.BACKUP_FIRST),
-        *(WaitReason.WAITING_FOR_MACHINES, WaitReason.WAITING_FOR_NETWORKS, WaitReason.WAITING_FOR_AUTHORITY),
-        *(WaitReason.WAITING_FOR_ENDPOINT, WaitReason.WAITING_FOR_ISOLATION, WaitReason.WAITING_FOR_CLAIM),
-    }
-)
-# Waits that only a person ends, because something went wrong or cannot be.
-NO_HELP = frozenset(
-    {
-        *(WaitReason.FAILED, WaitReason.CANCELLED, WaitReason.NOT_RECOVERABLE, WaitReason.NO_SUCH_PHASE),
-        *(WaitReason.RESTORE_NOT_NAMED, WaitReason.RESTORE_NOT_CONFIRMED),
-    }
-)
 FORMER_SECONDS = 1.0  # pacing: what is left of an earlier object goes in the background
 
 
@@ -245,65 +251,36 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
     Args:
         sets: its MachineSets.  moment: when conditions that change have changed.
     """
-    machines, planes, progressing = _machines(view, sets), _control_planes(view), _progressing(view)
+    machines, planes, moving = machines_ready(view, sets), _control_planes(view), progressing(view)
     addons, degraded, found = addons_ready(view), _degraded(view, moment), health(view.observed)
-    endpoint, proven = _endpoint_ready(view), _proof(view, moment)
+    endpoint = _endpoint_ready(view)
     said = {
         ACCEPTED: (False, "InvalidSpec", "; ".join(view.mistakes)) if view.mistakes else (True, "Accepted", ""),
-        PROGRESSING: progressing,
+        PROGRESSING: moving,
         DEGRADED: degraded,
         MACHINES_READY: machines,
         CONTROL_PLANE_READY: planes,
         ADDONS_READY: addons,
-        BACKUP_FRESH: _backup_fresh(view, moment),
-        BACKUP_PROVEN: (proven.proven, proven.reason, proven.message),
+        BACKUP_FRESH: backup_fresh(view, moment),
+        BACKUP_PROVEN: backup_proven(view, moment),
         ETCD_HEALTHY: (found.healthy, found.reason, found.message),
-        AUTHORITY_VALID: _authority_valid(view),
+        AUTHORITY_VALID: authority_valid(view),
         NETWORKS_ALLOCATED: _networks_allocated(view),
         NETWORK_ISOLATED: _isolated(view),
         ENDPOINT_READY: endpoint,
-        SPREAD: _spread(sets),
-        READY: _ready_at_all(view, progressing, degraded, (planes, machines, addons, endpoint)),
+        SPREAD: spread(sets),
+        READY: ready_at_all(view, moving, degraded, (planes, machines, addons, endpoint)),
     }
     generation, applied = view.deployment["metadata"].get("generation"), view.observed.applied
     wanted = [new(kind, *words, moment, generation) for kind, words in said.items()]
     status: Json = {
         "observedGeneration": generation,
         "version": applied.version if applied is not None else None,
-        "machines": f"{sum(map(_ready, view.machines))}/{_wanted(view)}",
+        "machines": f"{sum(map(is_ready, view.machines))}/{wanted_machines(view)}",
         "endpoint": _endpoint(view) if applied is not None else None,
         "conditions": with_conditions(dig(view.deployment, "status", "conditions") or [], *wanted),
     }
     return {name: value for name, value in status.items() if value is not None}
-
-
-def _backups(view: DeclaredView, moment: datetime) -> BackupFreshness:
-    """Return whether backups are as young as the schedule promises, and until when that holds."""
-    if view.wish is None or view.mistakes or view.cluster is None or view.observed.applied is None:
-        return BackupFreshness(None, "NotDeployed", "there is no cluster to back up, or its object is not accepted")
-    state = DeclaredCluster.model_validate(view.cluster).status.backup_schedule
-    return freshness(view.wish.spec.etcd.backup, state, view.observed.backups, moment)
-
-
-def _proof(view: DeclaredView, moment: datetime) -> BackupProof:
-    """Return whether drills have proven a backup as lately as the object asks for, and until when that holds."""
-    if view.desired is None or view.mistakes or view.observed.applied is None:
-        return BackupProof(None, "NotDeployed", "there is no cluster to back up, or its object is not accepted")
-    return proof(view.desired, view.observed.drill, view.observed.backups, moment)
-
-
-def _backup_fresh(view: DeclaredView, moment: datetime) -> Said:
-    found = _backups(view, moment)
-    return found.fresh, found.reason, found.message
-
-
-def _authority_valid(view: DeclaredView) -> Said:
-    """Return whether the CAs that the cluster is begun with can be used, and for long enough."""
-    state = view.observed.authority
-    if view.cluster is None or view.wish is None or not is_wanted(view.wish) or state is None:
-        return None, "OnMachines", "its CAs are made on its machines, and the operator has no copy of them"
-    valid = state.usable and state.reason != EXPIRES_SOON
-    return (True if valid else False if state.usable or state.message else None), state.reason, state.message
 
 
 def _networks_allocated(view: DeclaredView) -> Said:
@@ -334,40 +311,9 @@ def _named(view: DeclaredView) -> bool:
     return applied is not None and view.wish is not None and is_named(view.wish, applied.variables)
 
 
-def _spread(sets: Sequence[Json]) -> Said:
-    """Return whether the machines of sets that ask for it are spread over failure domains."""
-    words: dict[str, bool | None] = {"True": True, "False": False}
-    found = (condition(one, SPREAD) for one in sets if dig(one, "spec", "failureDomains") is not None)
-    return together(
-        (words.get(one["status"]), one["reason"], one.get("message", ""))
-        if one is not None
-        else (None, "NotYet", "its Machines are looked at soon")
-        for one in found
-    )
-
-
-def _progressing(view: DeclaredView) -> Said:
-    running, verdict = view.observed.running, view.verdict
-    if running is not None:
-        message = f"{running.operation} runs as Job {running.job}"
-        if deleting(view.deployment) and running.operation != RESET:
-            message += f"; the deletion waits for its end, or for annotation {CANCEL_ANNOTATION}={running.sequence}"
-        if running.obstacle is not None:
-            return True, running.obstacle.reason, f"{message}: {running.obstacle.message}"
-        return True, _word(running.operation), message
-    if isinstance(verdict, CurrentOperation):
-        return True, _word(verdict.operation), f"{verdict.operation} begins: {verdict.why}"
-    if isinstance(verdict, Wait):
-        return verdict.reason in BY_ITSELF, str(verdict.reason), verdict.message
-    if deleting(view.deployment):
-        return True, "Deleting", "there is nothing to reset, and the object goes"
-    return False, "UpToDate", "there is nothing to do"
-
-
 def _degraded(view: DeclaredView, moment: datetime) -> Said:
-    verdict = view.verdict
-    if isinstance(verdict, Wait) and verdict.reason in NO_HELP:
-        return True, str(verdict.reason), verdict.message
+    if (stuck := beyond_help(view)) is not None:
+        return stuck
     silent = None if _silences(view) else _silent_api(view, moment)
     return (True, API_UNREACHABLE, silent) if silent is not None else (False, "AsExpected", "")
 
@@ -412,42 +358,14 @@ def _unreachable(view: DeclaredView) -> list[Condition]:
     return nodes if all(one.reason == API_UNREACHABLE for one in nodes) else []
 
 
-def _machines(view: DeclaredView, sets: Sequence[Json]) -> Said:
-    ready, wanted = sum(map(_ready, view.machines)), _wanted(view)
-    if ready >= wanted and ready == len(view.machines):
-        return True, "AllReady", f"{ready} of {wanted} machines are ready"
-    found = [c for one in sets for c in dig(one, "status", "conditions") or []]
-    lacking = [c["message"] for c in found if c["status"] == "False" and c.get("message")]
-    others = [f"{m.metadata.name} is {m.status.phase or 'Pending'}" for m in view.machines if not _ready(m)]
-    return False, "WaitingForMachines", "; ".join((f"{ready} of {wanted} machines are ready", *lacking, *others))
-
-
 def _control_planes(view: DeclaredView) -> Said:
     if view.observed.applied is None:
         return False, "NotDeployed", "there is no cluster yet"
-    ready, planes = {machine.metadata.name for machine in view.machines if _ready(machine)}, _planes(view)
+    ready, planes = {machine.metadata.name for machine in view.machines if is_ready(machine)}, _planes(view)
     late = [host.machine for host in planes if host.machine not in ready]
     if late or not planes:
         return False, "NotReady", f"not ready: {', '.join(late) or 'there is no control plane'}"
     return True, "AllReady", ""
-
-
-def _ready_at_all(view: DeclaredView, progressing: Said, degraded: Said, parts: Sequence[Said]) -> Said:
-    if degraded[0]:
-        return False, degraded[1], degraded[2]
-    if not isinstance(view.verdict, Nothing) or view.observed.applied is None:
-        return False, progressing[1], progressing[2]
-    if deleting(view.deployment):
-        return False, "Deleting", "it is being deleted"
-    return next((said for said in parts if said[0] is False), (True, "Ready", ""))
-
-
-def _ready(machine: DeclaredMachine) -> bool:
-    return machine.status.phase == "Ready"
-
-
-def _wanted(view: DeclaredView) -> int:
-    return sum(one.replicas for one in view.wish.spec.machine_sets) if view.wish is not None else 0
 
 
 def _planes(view: DeclaredView) -> list[AppliedHost]:
@@ -467,30 +385,35 @@ def _endpoint(view: DeclaredView) -> str | None:
     return url_of(first) if first else None
 
 
-def _word(operation: str) -> str:
-    """Return an operation's name as a condition's reason: RemoveNode for remove-node."""
-    return "".join(part.capitalize() for part in operation.split("-"))
+StatusOf = Callable[[DeclaredView, Sequence[Json], datetime], Json]
 
 
-class ClusterDeploymentController:
-    """Reconciles ClusterDeployments."""
+class DeclarationController:
+    """Reconciles the objects of one kind that people declare: ClusterDeployments, or EtcdClusters."""
 
-    def __init__(self, context: OperatorContext) -> None:
+    def __init__(self, context: OperatorContext, kind: Resource, what: StatusOf) -> None:
+        """Work for a kind; `what` makes the status of one of its objects."""
         self._cluster = context.cluster
+        self._kind = kind
+        self._status_of = what
         self._looks = looks = ClusterLooks(context)
-        self.controller = Controller("clusterdeployment", self.reconcile)
+        self.controller = Controller(kind.kind.lower(), self.reconcile)
         queue = self.controller.queue
         follow(looks.deployments, queue)
         follow(looks.clusters, queue)
-        follow_children(looks.sets, CLUSTER_DEPLOYMENT, queue)
+        follow_declared(looks.sets, queue)
         follow_claims(looks.machines, queue)
         follow_backups(looks, queue)
 
     def reconcile(self, key: Key) -> float | None:
-        """Look at one ClusterDeployment; change one thing."""
-        view = self._looks.view(key)
+        """Look at one object; change one thing."""
+        own, view = self._looks.deployments.of_kind(self._kind, key), self._looks.view(key)
         if view is None:
             self._orphan(key)
+            return None
+        if own is not None and (taken := name_taken(own, view.deployment)) is not None:
+            self._refuse(own, taken)
+        if resource_of(view.deployment) is not self._kind:
             return None
         try:
             if self._finalizer(view) or self._scaled(view) or self._children(view):
@@ -499,10 +422,18 @@ class ClusterDeploymentController:
             return FORMER_SECONDS
         self._status(view)
         now = datetime.now(UTC)
-        turns = (_backups(view, now).turns, _proof(view, now).turns)
+        turns = (freshness_of(view, now).turns, proof_of(view, now).turns)
         stale = [(turn - now).total_seconds() for turn in turns if turn is not None]
         waits = (_silence_left(view, now) or None, again_for(view.wish), *stale)
         return min((seconds for seconds in waits if seconds is not None), default=None)
+
+    def _refuse(self, deployment: Json, taken: SpecMistake) -> None:
+        """Say of an object that another kind's older one has its name. Nothing is done for it."""
+        moment, generation = datetime.now(UTC), deployment["metadata"].get("generation")
+        said = [new(kind, False, "NameTaken", taken.text, moment, generation) for kind in (ACCEPTED, READY)]
+        status = {"conditions": with_conditions(dig(deployment, "status", "conditions") or [], *said)}
+        if status["conditions"] != dig(deployment, "status", "conditions"):
+            self._looks.deployments.replace_status(deployment, {**(deployment.get("status") or {}), **status})
 
     def _orphan(self, key: Key) -> None:
         """Delete the Cluster of an object that went without its finalizer: somebody has taken it off by hand."""
@@ -510,7 +441,7 @@ class ClusterDeploymentController:
         if found is None or deleting(found) or UID_LABEL not in labels_of(found):
             return
         owned = bool(found["metadata"].get("ownerReferences"))
-        if not owned and self._cluster.get(CLUSTER_DEPLOYMENT, key[1], key[0]) is None:
+        if not owned and declared_now(self._cluster, key) is None:
             self._cluster.delete(CLUSTER, key[1], key[0])
 
     def _finalizer(self, view: DeclaredView) -> bool:
@@ -544,6 +475,9 @@ class ClusterDeploymentController:
             if spec is None:
                 continue
             after = {**view.deployment, "spec": {**view.deployment["spec"], **spec}}
+            if is_etcd(view.deployment):
+                spec = {"replicas": spec["machineSets"][0]["replicas"]}
+                after = scaled_to(view.deployment, spec["replicas"])
             if not self._looks.seen(after, view.cluster).mistakes:
                 self._looks.deployments.merge(view.deployment, {"spec": spec})
                 return True
@@ -557,7 +491,7 @@ class ClusterDeploymentController:
     def _status(self, view: DeclaredView) -> None:
         """Write the status, if it is another one."""
         sets = self._looks.sets.by(of_uid, view.deployment["metadata"]["uid"])
-        status = status_of(view, sets, datetime.now(UTC))
+        status = self._status_of(view, sets, datetime.now(UTC))
         if status != view.deployment.get("status"):
             self._looks.deployments.replace_status(view.deployment, status)
 
@@ -575,4 +509,4 @@ def _needed(view: DeclaredView, *, has: bool) -> bool:
 
 def start(context: OperatorContext) -> None:
     """Hand the controller to the manager."""
-    context.run(ClusterDeploymentController(context).controller)
+    context.run(DeclarationController(context, CLUSTER_DEPLOYMENT, status_of).controller)

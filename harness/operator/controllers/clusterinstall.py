@@ -35,13 +35,13 @@ from harness.operator.controllers.machine_phase import follow_claims, held
 from harness.operator.decide.authority import files_of, is_wanted, signs_outside
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.due import Due, Wait
-from harness.operator.decide.observed import CLONE, REBUILD
-from harness.operator.decide.operations import DEPLOY, DUTIES, due_of, plan, withdrawn
+from harness.operator.decide.observed import CLONE, DEPLOY_ETCD, REBUILD
+from harness.operator.decide.operations import DEPLOY, DUTIES, ETCD_DUTIES, due_of, duties_of, plan, withdrawn
 from harness.operator.execute.inputs import Execution, job_name, log_name
 from harness.operator.execute.objects import make
 
 DIRECT, AUTO = "Direct", "Auto"
-BEGINNING = (DEPLOY, CLONE, REBUILD)  # operations that begin a control plane
+BEGINNING = (DEPLOY, DEPLOY_ETCD, CLONE, REBUILD)  # operations that begin a control plane, or an etcd
 
 
 def begun(cluster: str, operation: CurrentOperation, image: str) -> CurrentOperation:
@@ -94,13 +94,15 @@ def needs_authority(operation: str, due: Due, wish: ClusterDeployment, applied: 
     if not is_wanted(wish):
         return False
     signs = signs_outside(due.variables) or (applied is not None and signs_outside(applied.variables))
-    return operation in BEGINNING or (signs and any(one.signs for one in DUTIES if one.operation == operation))
+    return operation in BEGINNING or (
+        signs and any(one.signs for one in (*DUTIES, *ETCD_DUTIES) if one.operation == operation)
+    )
 
 
 def entry_of(operation: str, wanted: Desired) -> str:
     """Return the playbook of an operation: the product's own, which it was found to have, or vmatrix's."""
     theirs = wanted.product.playbook(operation) if wanted.product is not None else None
-    return theirs or next(duty.entry for duty in DUTIES if duty.operation == operation)
+    return theirs or next(duty.entry for duty in duties_of(wanted) if duty.operation == operation)
 
 
 COMPONENT = "clusterinstall"

@@ -38,9 +38,10 @@ from harness.machines.kubevirt.starting import Halt, Stage, Start, of_disk, of_i
 from harness.model import LABEL_MANAGED, MANAGED_BY, PlannedMachine
 from harness.operator.api.conditions import INFRASTRUCTURE_READY, new
 from harness.operator.api.machine import DeclaredMachine
-from harness.operator.api.resources import CLUSTER_DEPLOYMENT, CLUSTER_LABEL, GROUP, MACHINE, MACHINE_SET
+from harness.operator.api.resources import CLUSTER_LABEL, GROUP, MACHINE, MACHINE_SET
 from harness.operator.api.sets import KubevirtMachine, KubevirtMachines, MadeMachine, SpreadPolicy
 from harness.operator.context import OperatorContext
+from harness.operator.controllers.declarations import Declarations, owner_of
 from harness.operator.controllers.machine import steady
 from harness.operator.controllers.machine_choice import Claimant
 from harness.operator.controllers.machine_phase import going, lost
@@ -139,7 +140,7 @@ def key_object(deployment: Json) -> Json:
     """Return a Secret with a new SSH key, which goes with the ClusterDeployment."""
     meta = deployment["metadata"]
     made = SECRET.manifest(key_name(meta["name"]), meta["namespace"], labels={LABEL_MANAGED: MANAGED_BY}, type=KEY_TYPE)
-    made["metadata"]["ownerReferences"] = [owner_reference(deployment, CLUSTER_DEPLOYMENT)]
+    made["metadata"]["ownerReferences"] = [owner_of(deployment)]
     return {**made, "stringData": {KEY: new_private_key().decode()}}
 
 
@@ -489,7 +490,7 @@ class InfrastructureController:
         self._cluster = context.cluster
         self._events = context.events
         self._machines = context.informers.of(MACHINE)
-        self._deployments = context.informers.of(CLUSTER_DEPLOYMENT)
+        self._deployments = Declarations(context.informers)
         self._instances = Instances(context, self._changed)
         self._look = InfrastructureLook(context.cluster)
         self._making = MachineMaking(context.cluster)

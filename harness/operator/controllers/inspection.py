@@ -31,14 +31,17 @@ from harness.operator.api.conditions import ANSWERING, SETTINGS_AS_APPLIED, new
 from harness.operator.api.machine import FILES
 from harness.operator.api.resources import CLUSTER, MACHINE
 from harness.operator.context import OperatorContext
+from harness.operator.controllers.etcdpeers import BELIEVED, EtcdPeers
 from harness.operator.controllers.machine import ssh_login, steady
 from harness.operator.controllers.machine_phase import follow_clusters, use_of
 from harness.operator.controllers.ssh import KEY_SECONDS, ProbeTrouble, TroubleReason
 from harness.operator.decide.authority import signs_outside
-from harness.operator.decide.observed import SUCCEEDED
+from harness.operator.decide.observed import DEPLOY_ETCD, RECONFIGURE_ETCD, SUCCEEDED, UPGRADE_ETCD
 
 # They put back all that reconfigure does.
-WHOLE = frozenset({"deploy", "upgrade", "reconfigure", "recover", "rebuild", "adopt"})
+WHOLE = frozenset(
+    {"deploy", "upgrade", "reconfigure", "recover", "rebuild", "adopt", DEPLOY_ETCD, UPGRADE_ETCD, RECONFIGURE_ETCD}
+)
 QUIET = frozenset({"backup", "certificates", "addons", "defragment"})  # they write none of the files
 # What reconfigure.yml puts back; of the other files, an operation that wants another content writes it.
 PUT_BACK = (
@@ -238,7 +241,6 @@ def _most(buckets: Iterable[tuple[str, float]]) -> float:
     return next((bound for bound in finite if counts[bound] >= whole * MOST), finite[-1])
 
 
-BELIEVED = 2  # logins in a row that fail: one may have met a moment of trouble on the way
 ANSWERS = frozenset({TroubleReason.KEY_REFUSED, TroubleReason.NOT_PERMITTED})  # said by a machine that runs
 KUBELET = "/var/lib/kubelet/config.yaml"
 OURS = frozenset({ANSWERING, SETTINGS_AS_APPLIED})
@@ -389,6 +391,7 @@ class MachineInspection:
         self._clusters = context.informers.of(CLUSTER)
         self._look = look
         self._times = InspectionTimes()
+        self._peers = EtcdPeers(context)
         self.controller = Controller("inspection", self.reconcile, workers=WORKERS)
         follow(self._machines, self.controller.queue)
         follow_clusters(self._clusters, self._machines, self.controller.queue)
@@ -402,6 +405,7 @@ class MachineInspection:
         cluster = self._of(machine)
         if cluster is None:
             self._times.forget(key)
+            self._peers.forget(key)
             self._machines.merge_status(machine, without_findings(machine))
             return None
         if dig(cluster, "status", "operation"):
@@ -421,6 +425,7 @@ class MachineInspection:
         )
         if written is not None:
             self._tell(machine, written)
+            self._peers.tell(written, after, found, failed)
         return self._times.left(key, number, known=True)
 
     def _of(self, machine: Json) -> Json | None:

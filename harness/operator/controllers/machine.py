@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of
 from harness.kube.objects import condition, deleting, dig, is_condition, without_condition
-from harness.kube.reconcile import Controller, follow, owner_key
+from harness.kube.reconcile import Controller, follow
 from harness.machines.keys import PrivateFiles
 from harness.machines.programs import ProbedFacts, facts_of, probe_command
 from harness.operator.api.conditions import (
@@ -30,9 +30,10 @@ from harness.operator.api.conditions import (
     with_conditions,
 )
 from harness.operator.api.machine import DeclaredMachine
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, GROUP, MACHINE, MACHINE_SET
+from harness.operator.api.resources import CLUSTER, GROUP, MACHINE, MACHINE_SET
 from harness.operator.api.sets import set_name
 from harness.operator.context import OperatorContext
+from harness.operator.controllers.declarations import DECLARED, Declarations, declared_key, resource_of
 from harness.operator.controllers.guest import GuestView
 from harness.operator.controllers.machine_phase import (
     IN_USE,
@@ -437,13 +438,13 @@ class MachineController:
 
     def __init__(self, context: OperatorContext, status: StatusOfMachines) -> None:
         self._machines = status.machines
-        self._deployments = context.informers.of(CLUSTER_DEPLOYMENT)
+        self._deployments = Declarations(context.informers)
         self._status = status
         self._events = context.events
         self._told: set[str] = set()  # uids of Machines that are gone as soon as they are not held
         self.controller = Controller("machine", self.reconcile)
         self._machines.subscribe(self._changed)
-        for kind in (CLUSTER, CLUSTER_DEPLOYMENT):
+        for kind in (CLUSTER, *DECLARED):
             follow_clusters(context.informers.of(kind), self._machines, self.controller.queue)
         context.informers.of(MACHINE_SET).subscribe(self._set_changed)
 
@@ -452,7 +453,7 @@ class MachineController:
             self.controller.queue.add(key)
 
     def _set_changed(self, _: str, machine_set: Json) -> None:
-        cluster = owner_key(machine_set, CLUSTER_DEPLOYMENT)
+        cluster = declared_key(machine_set)
         for machine in claimed_by(self._machines, cluster) if cluster is not None else ():
             self.controller.queue.add(key_of(machine))
 
@@ -471,7 +472,9 @@ class MachineController:
         wanted = self._to_be_held(machine, held=held)
         if wanted and deleting(machine) and meta["uid"] not in self._told:
             self._told.add(meta["uid"])
-            user = f"ClusterDeployment {machine['spec']['claim']['cluster']} uses this Machine"
+            name = machine["spec"]["claim"]["cluster"]
+            owner = self._deployments.get(key_of(machine)[0], name)
+            user = f"{resource_of(owner or {}).kind} {name} uses this Machine"
             text = f"{user}; it is deleted once the cluster was reset or has let go of it"
             self._events.warning(machine, "InUse", text, component=COMPONENT)
         if wanted != held:

@@ -12,7 +12,7 @@ from harness.kube.client import Json
 from harness.kube.informer import Informer, Key, key_of, labels_of
 from harness.kube.kinds.page import SpecMistake
 from harness.kube.objects import condition, controller_of, deleting, dig, is_condition, phase
-from harness.kube.reconcile import Queue
+from harness.kube.reconcile import Followed, Queue
 from harness.operator.api.conditions import ANSWERING, EMPTY, INFRASTRUCTURE_READY, NODE_READY, REACHABLE
 from harness.operator.api.resources import REPLACE_ANNOTATION, UID_LABEL
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, MachineRole
@@ -206,7 +206,7 @@ def _claim(machine: Json) -> Key | None:
     return (machine["metadata"]["namespace"], name) if name else None
 
 
-def follow_clusters(clusters: Informer, machines: Informer, queue: Queue) -> None:
+def follow_clusters(clusters: Followed, machines: Informer, queue: Queue) -> None:
     """Have every change of what bears a cluster's name put the cluster's Machines into a queue; before the start."""
 
     def changed(_: str, obj: Json) -> None:

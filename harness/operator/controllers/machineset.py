@@ -12,8 +12,9 @@ from harness.kube.objects import deleting, dig, without_condition
 from harness.kube.reconcile import Controller
 from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.conditions import SPREAD, new, with_conditions
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_RESTORE, MACHINE, MACHINE_SET
+from harness.operator.api.resources import CLUSTER, ETCD_RESTORE, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext
+from harness.operator.controllers.declarations import Declarations
 from harness.operator.controllers.infrastructure import hopeless, missing, new_machines
 from harness.operator.controllers.machine_choice import (
     CLAIMED,
@@ -91,7 +92,7 @@ class MachineSetController:
         self._sets = context.informers.of(MACHINE_SET)
         self._machines = context.informers.of(MACHINE)
         self._clusters = context.informers.of(CLUSTER)
-        self._deployments = context.informers.of(CLUSTER_DEPLOYMENT)
+        self._deployments = Declarations(context.informers)
         self._restores = context.informers.of(ETCD_RESTORE)
         self._maker = MachineMaker(context)
         self.controller = Controller("machineset", self.reconcile, workers=1)

@@ -19,11 +19,12 @@ from harness.errors import VmatrixError
 from harness.kube.client import Json
 from harness.kube.informer import Key, key_of, labels_of
 from harness.kube.objects import dig
-from harness.kube.reconcile import Controller, follow, owner_key
+from harness.kube.reconcile import Controller, follow
 from harness.kube.resources import NODE
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, GROUP, MACHINE, MACHINE_SET
+from harness.operator.api.resources import CLUSTER, GROUP, MACHINE, MACHINE_SET
 from harness.operator.api.sets import set_name
 from harness.operator.context import OperatorContext
+from harness.operator.controllers.declarations import declared_key, of_etcd
 from harness.operator.controllers.guest import GuestAccess, GuestNodes, GuestView
 from harness.operator.controllers.machine import as_node, hostname, no_node
 from harness.operator.controllers.machine_phase import claimed_by, has_node
@@ -123,7 +124,8 @@ class NodeHealth:
 
     def watch(self, key: Key) -> float | None:
         """Begin or end the watch of one Cluster's guest."""
-        deployed = bool(dig(self._clusters.get(*key), "status", "applied", "machines"))
+        cluster = self._clusters.get(*key)
+        deployed = bool(dig(cluster, "status", "applied", "machines")) and not of_etcd(cluster)  # which has no nodes
         if deployed and key not in self._guests:
             changed = partial(self._look_at_all, key)
             self._guests[key] = GuestNodes("/".join(key), partial(self._access.open, key), changed)
@@ -137,7 +139,7 @@ class NodeHealth:
             self.controller.queue.add(key_of(machine))
 
     def _set_changed(self, _: str, machine_set: Json) -> None:
-        owner = owner_key(machine_set, CLUSTER_DEPLOYMENT)
+        owner = declared_key(machine_set)
         if owner is not None:
             self._look_at_all(owner)
 

@@ -26,9 +26,10 @@ from harness.operator.api.conditions import (
     Said,
     new,
 )
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE, REPLACE_ANNOTATION
+from harness.operator.api.resources import CLUSTER, MACHINE, REPLACE_ANNOTATION
 from harness.operator.api.sets import CONTROL_PLANE, ETCD
 from harness.operator.context import OperatorContext
+from harness.operator.controllers.declarations import Declarations
 from harness.operator.controllers.infrastructure import instance_of
 from harness.operator.controllers.machine import steady
 from harness.operator.controllers.machine_phase import claimed_by, follow_clusters, has_node
@@ -316,7 +317,7 @@ class Remediation:
         self._events = context.events
         self._machines = context.informers.of(MACHINE)
         self._clusters = context.informers.of(CLUSTER)
-        self._deployments = context.informers.of(CLUSTER_DEPLOYMENT)
+        self._deployments = Declarations(context.informers)
         self.controller = Controller("remediation", self.reconcile, workers=1)
         follow(self._machines, self.controller.queue)
         self._machines.subscribe(self._look_at_the_ill)

@@ -13,12 +13,13 @@ from harness.operator.api.components import PKI
 from harness.operator.api.etcd import SAME_PLACE
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.networks import IPV6
-from harness.operator.api.resources import REMOVE_SETS_ANNOTATION
+from harness.operator.api.resources import ETCD_CLUSTER, REMOVE_SETS_ANNOTATION
 from harness.operator.api.rules import own_playbooks, read, variable
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, SAME_ROLES
 from harness.operator.decide.desired import desired, groups_of
 from harness.operator.decide.due import Situation
 from harness.operator.decide.endpoint import address_mistakes, filled_endpoint
+from harness.operator.decide.etcdclusters import is_etcd, read_etcd, version_mistakes
 from harness.operator.decide.membership import majority_in_doubt, most_at_once
 from harness.operator.decide.networks import filled
 from harness.operator.decide.observed import Observed
@@ -153,10 +154,15 @@ def judged(
     """Return a ClusterDeployment with all defaults, None when it has another form, and what is wrong with it.
 
     Args:
+        deployment: it, or an EtcdCluster, which is returned as the one that it would be.
         machines: those that it has claimed.
         world: what is observed of them, of its Cluster and of backups.
         image: of executors whose object names none; "" for none.
     """
+    if is_etcd(deployment):
+        etcd, wrong = read_etcd(deployment, world.applied, creating=not world.sequence)
+        imageless = etcd is not None and not (etcd.spec.playbooks.image or image)
+        return etcd, [*wrong, *([NO_IMAGE] if imageless else [])]
     known = (text for m in machines for text in (m.address, m.ipv6_address) if text)
     addresses = [f"{text}/{128 if ':' in text else 32}" for text in known]
     deployment = filled_endpoint(filled(deployment, world.networks), world.endpoint)
@@ -190,6 +196,8 @@ def against(wish: ClusterDeployment, machines: Sequence[DeclaredMachine], world:
     Args:
         machines: those that it has claimed.
     """
+    if wish.kind == ETCD_CLUSTER.kind:
+        return list(version_mistakes(wish, world.applied))
     doubtful = world.ill or world.lost or world.silent or world.unsettled
     if not doubtful:
         return edit_mistakes(wish, world.applied)

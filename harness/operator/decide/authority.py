@@ -24,6 +24,7 @@ from harness.kube.certificates import pem_of, signed_by
 from harness.kube.objects import stamp
 from harness.operator.api.cluster import AuthorityPart, AuthorityState
 from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.resources import ETCD_CLUSTER
 from harness.operator.api.rules import EXTERNAL_CA
 from harness.operator.decide.due import Situation, Wait, WaitReason
 
@@ -63,6 +64,11 @@ AUTHORITIES = (
     Authority("proxy", "front-proxy-ca", "front-proxy-ca", "proxySecretRef"),
     Authority("sa", "sa", "", "serviceAccountSecretRef"),
 )
+
+
+def authorities_of(cd: ClusterDeployment) -> tuple[Authority, ...]:
+    """Return those that a cluster has: an EtcdCluster has that of etcd alone."""
+    return tuple(one for one in AUTHORITIES if one.name == "etcd" or cd.kind != ETCD_CLUSTER.kind)
 
 
 class AuthorityRefused(ValueError):

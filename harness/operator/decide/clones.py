@@ -54,6 +54,13 @@ def _adopts(asked: AskedRestore) -> str:
     return f"ClusterDeployment {name} is to adopt a cluster that is there, and a clone begins on machines without any"
 
 
+def _of_etcd(asked: AskedRestore) -> str:
+    if not asked.found.desired.etcd_alone:
+        return ""
+    name, backup = asked.found.desired.wish.metadata.name, asked.restore.backup
+    return f"{name} is an EtcdCluster, which begins empty: delete this EtcdRestore of EtcdBackup {backup}"
+
+
 def _begun(asked: AskedRestore) -> str:
     """Return why the cluster is not one that begins."""
     world, name = asked.found.observed, asked.found.desired.wish.metadata.name
@@ -122,6 +129,7 @@ def _not_confirmed(asked: AskedRestore) -> str:
 # The first row that applies says what is waited for, and without any the clone begins.
 CLONE_RULES = (
     RestoreRule(WaitReason.NOT_ACCEPTED, "Waiting", wish_refused),
+    RestoreRule("TargetIsEtcd", "Failed", _of_etcd),
     RestoreRule("TargetAdopts", "Failed", _adopts),
     RestoreRule("TargetBegun", "Failed", _begun),
     RestoreRule("BackupNotVerified", "Pending", _not_verified),

@@ -13,7 +13,7 @@ from harness.operator.api.cluster import AppliedHost, AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment, ClusterDeploymentSpec
 from harness.operator.api.endpoint import api_names
 from harness.operator.api.machine import DeclaredMachine, KeyRef
-from harness.operator.api.resources import DELETE_ANNOTATION, RETRY_ANNOTATION
+from harness.operator.api.resources import DELETE_ANNOTATION, ETCD_CLUSTER, RETRY_ANNOTATION
 from harness.operator.api.rules import API_NAMES, HOSTS, VIRTUAL_ADDRESS, Part, variable
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, WantedSet
 from harness.operator.decide.product_file import KnownProduct
@@ -197,6 +197,21 @@ class Desired:
         return self.wish.spec
 
     @property
+    def etcd_alone(self) -> bool:
+        """Tell whether the object is an EtcdCluster."""
+        return self.wish.kind == ETCD_CLUSTER.kind
+
+    @property
+    def release(self) -> str:
+        """Return what is wanted, and in which version, in words."""
+        etcd = self.spec.components.etcd
+        return f"etcd {etcd}" if self.etcd_alone else f"Kubernetes {self.spec.version}"
+
+    def place_of(self, name: str) -> str:
+        """Return the field of a set."""
+        return "spec" if self.etcd_alone else f"spec.machineSets[{name}]"
+
+    @property
     def deleting(self) -> bool:
         """Tell whether somebody deleted the object."""
         return self.wish.metadata.deletion_timestamp is not None
@@ -311,7 +326,10 @@ def _in_part(desired: Desired, applied: AppliedState, part: Part) -> list[str]:
     names = [name for name in dict.fromkeys((*after, *before)) if before.get(name) != after.get(name)]
     if variable("kubernetes") in names:
         names = [name for name in names if name not in FOLLOWING]
-    return [_change(name, before, after) for name in names] or [f"{part} of the cluster differ from what was deployed"]
+    said = [_change(name, before, after) for name in names]
+    if desired.etcd_alone:  # whose fields are not in one of their own
+        said = [one.replace("spec.etcd.", "spec.") for one in said]
+    return said or [f"{part} of the cluster differ from what was deployed"]
 
 
 def moved(members: Iterable[Host], applied: AppliedState) -> list[str]:

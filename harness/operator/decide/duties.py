@@ -7,6 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from harness.kube.objects import stamp
+from harness.operator.api.resources import CLUSTER_DEPLOYMENT
+from harness.operator.api.rules import Part, variable
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, WantedSet
 from harness.operator.decide.authority import signs_outside
 from harness.operator.decide.clones import clone
@@ -54,7 +56,8 @@ def reset(found: Situation) -> Due | None:
     if desired.deleting:
         here = tuple(host for host in desired.hosts if not host.made and host.machine not in observed.lost)
         wanted = desired.spec.deletion.machines == "Reset" and observed.touched and here
-        return whole(desired, "the ClusterDeployment is being deleted", here, applies=False) if wanted else None
+        kind = desired.wish.kind or CLUSTER_DEPLOYMENT.kind
+        return whole(desired, f"the {kind} is being deleted", here, applies=False) if wanted else None
     left = [host.machine for host in found.who.half if host.machine in found.who.leaving]
     if observed.applied is not None or not left:
         return None
@@ -68,6 +71,13 @@ def deploy(found: Situation) -> Due | None:
     if found.observed.applied is not None or found.desired.spec.adopt or clone(found) is not None:
         return None
     return whole(found.desired, "there is no cluster yet", found.desired.hosts, applies=True)
+
+
+def deploy_etcd(found: Situation) -> Due | None:
+    """Return the deployment of an EtcdCluster that is not there yet."""
+    if found.observed.applied is not None:
+        return None
+    return whole(found.desired, "there is no etcd yet", found.desired.hosts, applies=True)
 
 
 def adopt(found: Situation) -> Due | None:
@@ -129,6 +139,17 @@ def upgrade(found: Situation) -> Due | None:
     return step(found, ", ".join(why), found.who.members, StepChange(hop.variables, hop.version))
 
 
+def upgrade_etcd(found: Situation) -> Due | None:
+    """Return the upgrade of an EtcdCluster, with the release of kubeadm that signs certificates of that version."""
+    before, after = (v.get(variable("etcd")) for v in (found.applied.variables, found.desired.variables))
+    if before == after:
+        return None
+    why = [f"spec.version: {before} -> {after}", *differing(found.desired, found.applied, "source", "settings")]
+    parts: tuple[Part, ...] = ("version", "source", "settings")
+    variables = with_parts(found.applied.variables, found.desired.variables, None, *parts)
+    return step(found, ", ".join(why), found.who.members, StepChange(variables, found.desired.spec.version))
+
+
 def reconfigure(found: Situation) -> Due | None:
     """Return the change of settings; also what puts right what another operation left half done."""
     desired, observed, applied = found.desired, found.observed, found.applied
@@ -148,7 +169,8 @@ def scale(found: Situation) -> Due | None:
     for one in sets:
         more = who.lacking[one.name] + sum(host.set_name == one.name for host in who.joining)
         if more:
-            why.append(f"spec.machineSets[{one.name}].replicas: {one.replicas - more} deployed, {one.replicas} wanted")
+            place = f"{found.desired.place_of(one.name)}.replicas"
+            why.append(f"{place}: {one.replicas - more} deployed, {one.replicas} wanted")
     together = (*who.members, *who.joining)
     return step(found, ", ".join(why), who.joining, StepChange(hosts=together, after=together)) if why else None
 

@@ -19,13 +19,22 @@ from harness.operator.api.cluster import CurrentOperation, DeclaredCluster, Decl
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.etcd import EtcdBackup, EtcdRestore
 from harness.operator.api.machine import DeclaredMachine, DeclaredMachineSpec, KeyRef, MachineClaim
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, ETCD_RESTORE, GROUP, MACHINE
+from harness.operator.api.resources import (
+    CLUSTER,
+    CLUSTER_DEPLOYMENT,
+    ETCD_BACKUP,
+    ETCD_CLUSTER,
+    ETCD_RESTORE,
+    GROUP,
+    MACHINE,
+)
 from harness.operator.api.rules import mistakes, read
 from harness.operator.api.sets import WantedSet
 from harness.operator.decide.accepted import against
 from harness.operator.decide.desired import Desired, desired
 from harness.operator.decide.due import Wait
 from harness.operator.decide.endpoint import address_mistakes, filled_endpoint
+from harness.operator.decide.etcdclusters import ETCD_VERSION, elder, is_etcd, read_etcd, settled
 from harness.operator.decide.networks import filled
 from harness.operator.decide.observed import observed, trouble_of
 from harness.operator.decide.operations import Verdict, next_operation, plan
@@ -36,7 +45,8 @@ from harness.spec.lines import Document, Location, Problem, dotted, read_all
 from harness.spec.loader import refuse
 from harness.spec.shape import unknown, validate
 
-KINDS = (CLUSTER_DEPLOYMENT.kind, MACHINE.kind)
+DECLARED = (CLUSTER_DEPLOYMENT.kind, ETCD_CLUSTER.kind)
+KINDS = (*DECLARED, MACHINE.kind)
 
 
 def documents_of(file: Path, namespace: str = "default") -> list[Document]:
@@ -46,7 +56,7 @@ def documents_of(file: Path, namespace: str = "default") -> list[Document]:
         namespace: of objects that name none.
 
     Raises:
-        BadInput: what is wrong, with the line; or there is no ClusterDeployment.
+        BadInput: what is wrong, with the line; or there is no ClusterDeployment and no EtcdCluster.
     """
     listed, problems = read_all(file)
     documents = [one for document in listed for one in _items(document)]
@@ -54,24 +64,25 @@ def documents_of(file: Path, namespace: str = "default") -> list[Document]:
     problems += [problem for document in found for problem in _form(document)]
     if problems:
         raise refuse(problems)
-    if not any(_kind(document) == CLUSTER_DEPLOYMENT.kind for document in found):
+    if not any(_kind(document) in DECLARED for document in found):
+        kinds = " or ".join(DECLARED)
         raise BadInput(
-            f"{file} has no {CLUSTER_DEPLOYMENT.kind}",
-            hint=f"it needs an object with apiVersion: {CLUSTER_DEPLOYMENT.api_version} and kind: ClusterDeployment",
+            f"{file} has no {kinds}",
+            hint=f"it needs an object with apiVersion: {CLUSTER_DEPLOYMENT.api_version} and kind: {kinds}",
         )
     return [_within(document, namespace) for document in found]
 
 
 def names_of(documents: Sequence[Document]) -> dict[str, str]:
-    """Return the names of the ClusterDeployments among documents, and the namespace of each."""
-    found = [document.content["metadata"] for document in documents if _kind(document) == CLUSTER_DEPLOYMENT.kind]
+    """Return the names of what people declare among documents, and the namespace of each."""
+    found = [document.content["metadata"] for document in documents if _kind(document) in DECLARED]
     return {str(one.get("name")): str(one["namespace"]) for one in found}
 
 
 def judged(
     documents: Sequence[Document], *, creating: bool = True
 ) -> tuple[list[ClusterDeployment], list[DeclaredMachine]]:
-    """Return the ClusterDeployments and the Machines that documents declare.
+    """Return the ClusterDeployments, EtcdClusters as those that they would be, and Machines of documents.
 
     Raises BadInput with every mistake: its line, its field and what to write.
 
@@ -84,7 +95,10 @@ def judged(
             machines += [machine] if machine is not None else []
             problems += wrong or _broken(document, machine)
             continue
-        cd, mistakes = read(document.content, load_releases().kubernetes, creating=creating)
+        if is_etcd(document.content):
+            cd, mistakes = read_etcd(document.content, None, creating=creating)
+        else:
+            cd, mistakes = read(document.content, load_releases().kubernetes, creating=creating)
         deployments += [cd] if cd is not None else []
         problems += [
             Problem(*document.place_of(_location(document, m.field)), m.field, f"{m.message}: {m.remedy}")
@@ -253,7 +267,7 @@ def look(name: str, namespace: str, kubeconfig: Path | None) -> LiveCluster:
     try:
         machines = api.list(MACHINE, namespace).items
         backups, restores = (api.list(kind, namespace).items for kind in (ETCD_BACKUP, ETCD_RESTORE))
-        found = api.get(CLUSTER_DEPLOYMENT, name, namespace)
+        found = elder(*(api.get(kind, name, namespace) for kind in (CLUSTER_DEPLOYMENT, ETCD_CLUSTER)))
         state = api.get(CLUSTER, name, namespace)
     except ApiFailure as failure:
         if not failure.not_found:
@@ -295,7 +309,7 @@ class ClusterOutlook:
         return {
             "cluster": one.wish.metadata.name,
             "namespace": one.wish.metadata.namespace,
-            "version": one.spec.version,
+            "version": one.variables[ETCD_VERSION] if one.etcd_alone else one.spec.version,
             "machines": [
                 {"machine": host.machine, "host": host.name, "address": host.address, "set": host.set_name}
                 for host in one.hosts
@@ -330,7 +344,8 @@ def explain(file: Path, namespace: str, against: Against | None, now: datetime) 
     live = LiveCluster()
     if against is not None:
         if against.name not in names:
-            said = unknown("ClusterDeployment", against.name, names)
+            kinds = {_kind(document) for document in documents}
+            said = unknown(" or ".join(kind for kind in DECLARED if kind in kinds), against.name, names)
             raise BadInput(said, hint=f"--against names the one of {file} to compare")
         live = look(against.name, names[against.name], against.kubeconfig)
         known = live.state.status if live.state is not None else DeclaredClusterStatus()
@@ -358,8 +373,11 @@ def _outlook(cd: ClusterDeployment, live: LiveCluster, products: Products, now: 
     world = observed(live.state, machines, now, live.backups, live.restores)
     known = load_releases()
     around = [one.address for one in machines if one.spec.claim is not None and one.address]
-    wrong = [*mistakes(cd, known.kubernetes, around, creating=live.new)]
-    wrong += [*address_mistakes(cd, machines), *against(cd, machines, world)]
+    if cd.kind == ETCD_CLUSTER.kind:  # the file alone has no mistakes, as `judged` has seen
+        cd, wrong = settled(cd, world.applied), list[SpecMistake]()
+    else:
+        wrong = [*mistakes(cd, known.kubernetes, around, creating=live.new), *address_mistakes(cd, machines)]
+    wrong += against(cd, machines, world)
     product, unusable = products(cd)
     said = [mistake.text for mistake in (*wrong, *unusable)]
     wanted = desired(cd, machines, known, world.applied, said, product)

@@ -44,7 +44,7 @@ def membership(desired: Desired, observed: Observed) -> Membership:
     order_out = (*(host.machine for host in half), *desired.scale_in)
     for name, machines in by_set.items():
         out = surplus(wanted.get(name), machines, order_out)
-        why |= dict.fromkeys(out, f"spec.machineSets[{name}] is to lose {', '.join(out)}")
+        why |= dict.fromkeys(out, f"{desired.place_of(name)} is to lose {', '.join(out)}")
     joining: list[Host] = []
     lacking: dict[str, int] = {}
     for one in wanted.values():
@@ -149,9 +149,9 @@ def etcd_lost(who: Membership, gone: Sequence[Host]) -> bool:
 
 
 def roles_lost(who: Membership, gone: Sequence[Host]) -> tuple[MachineRole, ...]:
-    """Return the roles of which no machine is left without these."""
+    """Return the roles of which machines were members, and no machine is left without these."""
     left = _but(who.members, gone)
-    return tuple(role for role in GUARDED if gone and not _of(left, role))
+    return tuple(role for role in GUARDED if gone and _of(who.members, role) and not _of(left, role))
 
 
 def to_recover(desired: Desired, observed: Observed, who: Membership) -> bool:

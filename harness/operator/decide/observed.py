@@ -34,6 +34,8 @@ from harness.operator.decide.backups import SeenBackup, seen_backups
 RECOVER, REBUILD, RESTORE, DEFRAGMENT = "recover", "rebuild", "restore", "defragment"
 DRILL = "drill"  # the operation that restores a snapshot where no cluster is
 CLONE = "clone"
+# Of an EtcdCluster; its other operations are those of a ClusterDeployment.
+DEPLOY_ETCD, UPGRADE_ETCD, RECONFIGURE_ETCD = "deploy-etcd", "upgrade-etcd", "reconfigure-etcd"
 RESTORING = (RECOVER, REBUILD, RESTORE, CLONE)  # operations that restore a snapshot of etcd
 GIVING_UP = (RECOVER, REBUILD)  # those of them after which a cluster goes on without machines that it has lost
 RESTORED_HALF = "etcd"  # a part of the cluster: its members may be of different times
@@ -41,17 +43,21 @@ CHANGES: Mapping[str, tuple[str, ...]] = {  # parts of the cluster that an opera
     "upgrade": ("version", "source", "settings"),
     "reconfigure": ("version", "source", "settings"),
     "addons": ("addons",),
+    UPGRADE_ETCD: ("version", "source", "settings"),
+    RECONFIGURE_ETCD: ("version", "source", "settings"),
     RESTORE: (RESTORED_HALF,),
 }
 SETTLES: Mapping[str, tuple[Part, ...]] = {  # parts that are as its variables say, on every machine, once it succeeded
     "upgrade": ("version", "source", "settings", "addons"),
     "reconfigure": ("version", "source", "settings", "addons"),
     "addons": ("addons",),
+    UPGRADE_ETCD: ("version", "source", "settings"),
+    RECONFIGURE_ETCD: ("version", "source", "settings"),
 }
 # What a snapshot has of another time than the machines, once it was restored: the cluster's own copies of settings.
 OUTDATED: Mapping[str, tuple[Part, ...]] = {RESTORE: ("settings", "addons")}
 LEAVE = frozenset({"remove-node", *GIVING_UP})  # operations whose machines leave
-ANEW = frozenset({"deploy", "reset", CLONE})  # operations after which nothing from before is left
+ANEW = frozenset({"deploy", DEPLOY_ETCD, "reset", CLONE})  # operations after which nothing from before is left
 # By operation, the first plays of its playbook, which change nothing. One that fails while it drains leaves nodes as
 # schedulable as they were.
 PREFLIGHT = "Check the request before any machine changes"

@@ -34,6 +34,7 @@ from harness.operator.decide.duties import (
     replacement_missing,
     unsettled,
     upgrade,
+    upgrade_etcd,
 )
 from harness.operator.decide.endpoint import endpoint_missing, endpoint_taken
 from harness.operator.decide.isolation import isolation_missing
@@ -44,12 +45,15 @@ from harness.operator.decide.observed import (
     CERTIFICATES,
     CLONE,
     DEFRAGMENT,
+    DEPLOY_ETCD,
     DRILL,
     REBUILD,
+    RECONFIGURE_ETCD,
     RECOVER,
     RESET,
     RESTORE,
     SUCCEEDED,
+    UPGRADE_ETCD,
     Observed,
     begun,
     ended,
@@ -58,11 +62,13 @@ from harness.operator.decide.product_file import FIELD, phase_of
 from harness.operator.decide.restores import restorable, restore
 
 DEPLOY, BACKUP, UPGRADE = "deploy", "backup", "upgrade"  # operations
+UPGRADES = (UPGRADE, UPGRADE_ETCD)
 
 
 def before_upgrade(found: Situation) -> Due | None:
     """Return the backup that an upgrade has to wait for; None where none is asked for, or it is taken."""
-    if not found.desired.spec.etcd.backup.before_disruption or upgrade(found) is None:
+    newer = upgrade_etcd if found.desired.etcd_alone else upgrade
+    if not found.desired.spec.etcd.backup.before_disruption or newer(found) is None:
         return None
     own = _before(found)
     return None if own is not None and own.state == "verified" else _backup_due(found, "an upgrade follows", own)
@@ -95,7 +101,7 @@ def _backup_due(found: Situation, why: str, backup: SeenBackup | None) -> Due:
 
 def _before(found: Situation) -> SeenBackup | None:
     """Return the EtcdBackup that was made before the upgrade, and not before an earlier one."""
-    past = (one for one in found.observed.history if (one.operation, one.outcome) == (UPGRADE, SUCCEEDED))
+    past = (one for one in found.observed.history if one.operation in UPGRADES and one.outcome == SUCCEEDED)
     since = next((one.ended or "" for one in past), "")
     own = (one for one in found.observed.backups if one.before == found.desired.digest)
     return next((one for one in own if one.state != "verified" or not one.taken or one.taken >= since), None)
@@ -264,6 +270,32 @@ DUTIES = (  # in the order in which they are done; the first four are all there 
     Duty(DRILL, "drill.yml", False, drill, holds=(claim_in_use,), alongside=True),
 )
 WITHOUT_A_CLUSTER = DUTIES[:4]
+ETCD_DUTIES = (  # of an EtcdCluster, likewise; the first two are all there is without members
+    Duty(RESET, "reset.yml", True, duties.reset),
+    Duty(DEPLOY_ETCD, "etcd.yml", False, duties.deploy_etcd, holds=(machines_missing, authority_missing)),
+    Duty(RECOVER, "recover.yml", True, duties.recover, holds=(restorable,)),
+    Duty(RESTORE, "restore.yml", True, restore),
+    Duty("remove-node", "remove-node.yml", True, duties.remove_node),
+    Duty("certificates", "certificates.yml", True, duties.renew, alongside=True),
+    Duty(DEFRAGMENT, "defragment-etcd.yml", False, etcd.relieve, holds=(etcd.every_member_well,), alongside=True),
+    Duty(BACKUP, "backup.yml", False, before_upgrade, holds=(not_made_yet,)),
+    Duty(UPGRADE_ETCD, "upgrade-etcd.yml", True, duties.upgrade_etcd),
+    Duty(RECONFIGURE_ETCD, "etcd.yml", True, duties.reconfigure),
+    Duty("scale", "etcd.yml", False, duties.scale, holds=(joining_missing,)),
+    Duty("remove-node", "remove-node.yml", True, duties.remove_later),
+    Duty("certificates", "certificates.yml", True, duties.renew_later, holds=(unsettled,), alongside=True),
+    Duty(DEFRAGMENT, "defragment-etcd.yml", False, etcd.defragment, alongside=True),
+    Duty(BACKUP, "backup.yml", False, asked_for, alongside=True),
+    Duty(DRILL, "drill.yml", False, drill, holds=(claim_in_use,), alongside=True),
+)
+WITHOUT_MEMBERS = ETCD_DUTIES[:2]
+
+
+def duties_of(desired: Desired, *, bare: bool = False) -> tuple[Duty, ...]:
+    """Return what may be to do for a wish, in order; `bare`: while nothing is deployed, or nothing is to be."""
+    if desired.etcd_alone:
+        return WITHOUT_MEMBERS if bare else ETCD_DUTIES
+    return WITHOUT_A_CLUSTER if bare else DUTIES
 
 
 def next_operation(desired: Desired, observed: Observed) -> Verdict:
@@ -330,7 +362,7 @@ def _due(situation: Situation) -> Iterator[tuple[Duty, Due]]:
     """Yield what is to do, in order."""
     desired, observed = situation.desired, situation.observed
     bare = desired.deleting or observed.applied is None
-    for duty in WITHOUT_A_CLUSTER if bare else DUTIES:
+    for duty in duties_of(desired, bare=bare):
         due = duty.due(situation) if duty.operation == RESET or not desired.deleting else None
         if due is not None and not (due.once and done(duty.operation, due.digest(duty.operation, desired), observed)):
             yield duty, due

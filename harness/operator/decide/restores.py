@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from harness.operator.api.cluster import AuthorityState
 from harness.operator.api.etcd import ALL_LOST, CLONE, MAJORITY_LOST, ROLLBACK, RestorePhase, RestoreWay
-from harness.operator.api.resources import ETCD_RESTORE, REPLACE_ANNOTATION
+from harness.operator.api.resources import CLUSTER_DEPLOYMENT, ETCD_RESTORE, REPLACE_ANNOTATION
 from harness.operator.api.rules import variable
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS
 from harness.operator.decide.authority import is_wanted
@@ -38,6 +38,10 @@ CAS_UNUSABLE = "all control planes are lost, and the cluster's CAs, which other 
 MEMBERS_LOST = (
     "all etcd members are lost, and the control planes know no others. To have both made anew on other machines, shut "
     "the control planes down, and give them up: {}"
+)
+ALL_MEMBERS_LOST = (
+    "all etcd members are lost, and no operation restores a snapshot on machines that were none. Start a machine from "
+    "a disk that is left, with its name and address; or delete the object and make another one"
 )
 
 
@@ -155,7 +159,8 @@ def _later_etcd(asked: AskedRestore) -> str:
     text = of_later_etcd(asked, str(asked.found.applied.variables.get(ETCD_VERSION, "")))
     if not text:
         return ""
-    upgrade = "upgrade etcd first (spec.components.etcd), or " if asked.way == ROLLBACK else ""
+    field = "spec.version" if asked.found.desired.etcd_alone else "spec.components.etcd"
+    upgrade = f"upgrade etcd first ({field}), or " if asked.way == ROLLBACK else ""
     return f"{text}: delete this EtcdRestore, and {upgrade}name an earlier backup"
 
 
@@ -188,7 +193,8 @@ def operation_runs(asked: AskedRestore) -> str:
 def wish_refused(asked: AskedRestore) -> str:
     """Return what is wrong with the wish, "" where nothing is."""
     wait = not_accepted(asked.found.desired, asked.found.observed)
-    return f"its ClusterDeployment has mistakes: {wait.message}" if wait is not None else ""
+    kind = asked.found.desired.wish.kind or CLUSTER_DEPLOYMENT.kind
+    return f"its {kind} has mistakes: {wait.message}" if wait is not None else ""
 
 
 @dataclass(frozen=True)
@@ -261,6 +267,8 @@ def not_recoverable(found: Situation) -> str:
         return authority_lost(found.observed.authority if is_wanted(found.desired.wish) else None)
     if ETCD not in roles:
         return ""
+    if found.desired.etcd_alone:
+        return ALL_MEMBERS_LOST
     planes = [host.machine for host in found.who.members if GROUPS[CONTROL_PLANE] in host.groups]
     return MEMBERS_LOST.format(give_up(found, " ".join(planes)))
 

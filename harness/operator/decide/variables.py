@@ -22,6 +22,7 @@ from harness.operator.api.cluster import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.components import GATES_FLAG
 from harness.operator.api.endpoint import VIRTUAL, api_names
+from harness.operator.api.resources import ETCD_CLUSTER
 from harness.operator.api.rules import (
     API_NAMES,
     EXTERNAL_CA,
@@ -122,6 +123,12 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 
+# Fields of a ClusterDeployment that an EtcdCluster has, too; of all others the playbooks keep their own defaults.
+OF_ETCD = (
+    *("version", "components.etcd", "etcd.", "certificates.validity", "certificates.caValidity"),
+    *("certificates.renewBeforeDays", "maintenance.defragment", "source.type", "source.mirror", "source.checksums"),
+    *("source.architecture", "source.sites."),
+)
 PARTS: tuple[Part, ...] = ("version", "source", "settings", "machines", "addons")
 # Places in the executor's pod, which its program adds to the variables.
 OF_THE_EXECUTOR = (
@@ -172,6 +179,8 @@ def variables_of(cd: ClusterDeployment, versions: Mapping[str, str]) -> dict[str
     own = {name: value for name, value in cd.spec.variables.items() if name not in OPERATORS_OWN}
     if API_NAMES in made and isinstance(further := own.get(API_NAMES), list):
         own[API_NAMES] = [*made[API_NAMES], *(name for name in further if name not in made[API_NAMES])]
+    if cd.kind == ETCD_CLUSTER.kind:
+        made = {name: value for name, value in made.items() if KNOWN[name].path.startswith(OF_ETCD)}
     return merged(made, own)
 
 

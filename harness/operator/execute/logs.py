@@ -13,7 +13,7 @@ from harness.kube.client import Cluster
 from harness.kube.failures import Json
 from harness.kube.objects import dig, is_condition, phase
 from harness.kube.resources import CONFIG_MAP, JOB, POD
-from harness.operator.api.resources import CLUSTER_DEPLOYMENT, CLUSTER_LABEL, DELIVERY
+from harness.operator.api.resources import CLUSTER_DEPLOYMENT, CLUSTER_LABEL, DELIVERY, ETCD_CLUSTER
 from harness.operator.execute.inputs import ATTEMPT_LABEL, SEQUENCE_LABEL, log_name
 from harness.operator.execute.objects import CONTAINER, KEEPS_LABEL
 from harness.operator.execute.termination import Termination, waits_for
@@ -88,7 +88,8 @@ def show_log_of(cluster: Cluster, namespace: str, name: str, which: str, show: S
         BadInput: there is nothing of it, or `which` is neither.
     """
     wanted = name.removeprefix(DELIVERY_PREFIX)
-    is_cluster = wanted == name and cluster.get(CLUSTER_DEPLOYMENT, name, namespace) is not None
+    kinds = (CLUSTER_DEPLOYMENT, ETCD_CLUSTER)
+    is_cluster = wanted == name and any(cluster.get(kind, name, namespace) is not None for kind in kinds)
     delivery = cluster.get(DELIVERY, wanted, namespace) if not is_cluster else None
     if delivery is not None:
         show_build_log(cluster, namespace, delivery, which.lower(), show)

@@ -9,7 +9,15 @@ from collections.abc import Iterable, Mapping
 
 from harness.kube.failures import Json
 from harness.kube.resources import MUTATING_WEBHOOK, SERVICE, VALIDATING_WEBHOOK, Resource
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, DELIVERY, GROUP, MACHINE, MACHINE_SET
+from harness.operator.api.resources import (
+    CLUSTER,
+    CLUSTER_DEPLOYMENT,
+    DELIVERY,
+    ETCD_CLUSTER,
+    GROUP,
+    MACHINE,
+    MACHINE_SET,
+)
 
 NAME = "vmatrix-operator"
 SECRET_NAME = SERVICE_NAME = f"{NAME}-webhooks"
@@ -67,7 +75,7 @@ def webhook_objects(
 def _mutating() -> list[Json]:
     written = ("CREATE", "UPDATE")
     return [
-        _hook("defaults", DEFAULTS, _rule(CLUSTER_DEPLOYMENT, *written), {"wishes": SAYS}, closed=False),
+        _hook("defaults", DEFAULTS, _declared(*written), {"wishes": SAYS}, closed=False),
         _hook("authors", AUTHORS, _rule(DELIVERY, *written), {"wishes": SAYS}, closed=False),
     ]
 
@@ -78,7 +86,7 @@ def _validating(users: Iterable[str]) -> list[Json]:
     claims = {"claims": "has(oldObject.spec.claim) && object.spec.?claim != oldObject.spec.?claim"}
     deletion = {"timeoutSeconds": DELETION_SECONDS}
     return [
-        _hook("clusterdeployments", DEPLOYMENTS, _rule(CLUSTER_DEPLOYMENT, "CREATE", "UPDATE"), {"wishes": WISHES}),
+        _hook("clusterdeployments", DEPLOYMENTS, _declared("CREATE", "UPDATE"), {"wishes": WISHES}),
         _hook("deliveries", DELIVERIES, _rule(DELIVERY, "CREATE", "UPDATE"), {"wishes": WISHES}),
         _hook("machinesets", SETS, _rule(MACHINE_SET, "CREATE", "UPDATE"), {**not_by_them, **changes}),
         _hook("machines-claimed", CLAIMS, _rule(MACHINE, "UPDATE"), {**not_by_them, **claims}, closed=False),
@@ -90,6 +98,12 @@ def _validating(users: Iterable[str]) -> list[Json]:
 def _rule(kind: Resource, *operations: str) -> Json:
     about = {"apiGroups": [kind.group], "apiVersions": [kind.version], "resources": [kind.plural]}
     return {**about, "scope": "Namespaced", "operations": list(operations)}
+
+
+def _declared(*operations: str) -> Json:
+    """Return the rule about what people declare: both kinds are judged in one way."""
+    rule = _rule(CLUSTER_DEPLOYMENT, *operations)
+    return {**rule, "resources": [CLUSTER_DEPLOYMENT.plural, ETCD_CLUSTER.plural]}
 
 
 def _hook(name: str, path: str, rule: Json, only: Mapping[str, str], *, closed: bool = True) -> Json:

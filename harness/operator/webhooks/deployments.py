@@ -1,4 +1,4 @@
-"""ClusterDeployments: an edit that adds a mistake is refused, and one that takes machines that the user may not use.
+"""What people declare: an edit that adds a mistake is refused, and one that takes machines that the user may not use.
 
 An object that has mistakes already, from a time without webhooks, can be edited as long as it gets no further one.
 """
@@ -6,6 +6,7 @@ An object that has mistakes already, from a time without webhooks, can be edited
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from harness.kube.admission import ALLOWED, AdmissionResponse
@@ -14,10 +15,11 @@ from harness.kube.kinds.page import SpecMistake
 from harness.kube.objects import deleting, dig
 from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.machine import DeclaredMachine
-from harness.operator.api.resources import CLUSTER, GROUP, MACHINE
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_CLUSTER, GROUP, MACHINE
 from harness.operator.controllers.cluster_view import owned_by
 from harness.operator.controllers.machine_choice import scarce_domains
 from harness.operator.decide.accepted import judged
+from harness.operator.decide.etcdclusters import as_deployment, is_etcd, name_taken
 from harness.operator.decide.observed import Observed, observed
 from harness.operator.decide.spread import Spreading
 from harness.operator.webhooks.guards import forbidden, refused
@@ -63,7 +65,7 @@ def _may(cluster: Cluster, user: Json, namespace: str, name: str) -> bool:
 
 
 class DeploymentJudge:
-    """Judges what is written of ClusterDeployments, by what the API has at that moment."""
+    """Judges what is written of ClusterDeployments and EtcdClusters, by what the API has at that moment."""
 
     def __init__(self, cluster: Cluster, image: str) -> None:
         """Ask an API; `image`: of executors whose object names none."""
@@ -78,11 +80,14 @@ class DeploymentJudge:
         state, machines = self._around(new) if old is not None else (None, ())
         world = observed(state, machines, datetime.now(UTC))
         found = self._mistakes(new, machines, world)
+        if old is None:
+            found = [*found, *self._name_taken(new)]
         if found and old is not None:
             found = without(found, self._mistakes(old, machines, world))
         if found:
             return refused(found)
-        denied = not_permitted(self._cluster, request["userInfo"], new, old)
+        before = as_deployment(old) if old is not None else None
+        denied = not_permitted(self._cluster, request["userInfo"], as_deployment(new), before)
         return forbidden(denied) if denied else ALLOWED
 
     def _mistakes(self, deployment: Json, machines: Sequence[DeclaredMachine], world: Observed) -> list[SpecMistake]:
@@ -92,7 +97,15 @@ class DeploymentJudge:
         if not any(Spreading.of(one).required for one in sets):
             return found
         meta = deployment["metadata"]
-        return [*found, *scarce_domains(sets, meta["name"], self._cluster.list(MACHINE, meta["namespace"]).items)]
+        scarce = scarce_domains(sets, meta["name"], self._cluster.list(MACHINE, meta["namespace"]).items)
+        field = "spec.failureDomains" if is_etcd(deployment) else None
+        return [*found, *(replace(one, field=field or one.field) for one in scarce)]
+
+    def _name_taken(self, new: Json) -> list[SpecMistake]:
+        """Return that an object of the other kind has the name, if one has."""
+        other = CLUSTER_DEPLOYMENT if is_etcd(new) else ETCD_CLUSTER
+        taken = name_taken(new, self._cluster.get(other, new["metadata"].get("name", ""), new["metadata"]["namespace"]))
+        return [taken] if taken is not None else []
 
     def _around(self, deployment: Json) -> tuple[DeclaredCluster | None, Sequence[DeclaredMachine]]:
         """Return an object's Cluster and the Machines that it has claimed."""

@@ -19,12 +19,12 @@ from harness.operator.api.resources import (
     APPROVED_BY_ANNOTATION,
     AUTHOR_ANNOTATION,
     CLUSTER,
-    CLUSTER_DEPLOYMENT,
     REMOVE_SETS_ANNOTATION,
     REQUESTED_BY_ANNOTATION,
 )
 from harness.operator.controllers.cluster_view import owned_by
 from harness.operator.controllers.clusterdeployment import derived
+from harness.operator.controllers.declarations import declared_now, resource_of
 from harness.operator.controllers.machine_phase import in_use
 
 CONFIRMATIONS = (APPROVE_ANNOTATION, REMOVE_SETS_ANNOTATION)
@@ -63,13 +63,13 @@ def guard_cluster(request: Json, cluster: Cluster) -> AdmissionResponse:
     """Refuse the deletion of a Cluster whose status is all that is known of what was deployed."""
     found = request["oldObject"]
     namespace, name = key_of(found)
-    deployment = cluster.get(CLUSTER_DEPLOYMENT, name, namespace)
+    deployment = declared_now(cluster, (namespace, name))
     if deployment is None or deleting(deployment) or not owned_by(found, deployment):
         return ALLOWED
     if not dig(found, "status", "applied"):
         return ALLOWED
     what = f"Cluster {name} knows what is deployed on which machines"
-    return refused([SpecMistake("metadata.name", what, f"delete ClusterDeployment {name} instead")])
+    return refused([SpecMistake("metadata.name", what, f"delete {resource_of(deployment).kind} {name} instead")])
 
 
 def guard_set(request: Json, trusted: Collection[str]) -> AdmissionResponse:

@@ -27,6 +27,8 @@ from harness.operator.api.resources import (
     CLUSTER_USER,
     DELIVERY,
     ETCD_BACKUP,
+    ETCD_CLUSTER,
+    ETCD_PEER,
     MACHINE,
     MACHINE_SET,
 )
@@ -47,7 +49,7 @@ from tests.embedded.operator.world import MINE, OPTIONS, World
 
 KINDS = (
     *(CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET, MACHINE, ETCD_BACKUP, DELIVERY),
-    *(CLUSTER_NETWORK_POOL, CLUSTER_USER),
+    *(CLUSTER_NETWORK_POOL, CLUSTER_USER, ETCD_CLUSTER, ETCD_PEER),
 )
 StartManager = Callable[..., OperatorContext]
 NEVER = Pace(1e6, 1e6, 1e6)

@@ -1,49 +1,75 @@
-"""Many declared clusters at once, with pools of their own: what a manager of a whole site has to look at."""
+"""Many declared objects at once, with pools of their own: what a manager of a whole site has to look at."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
-from harness.kube.client import Cluster
+from harness.kube.client import Cluster, Json
 from harness.kube.objects import dig
-from harness.kube.resources import JOB
-from harness.operator.api.resources import CLUSTER_DEPLOYMENT, MACHINE
+from harness.kube.resources import JOB, Resource
+from harness.operator.api.resources import CLUSTER_DEPLOYMENT, ETCD_CLUSTER, MACHINE
 from harness.until import NotYet
-from tests.unit.operator.api.objects import deployment, machine, wanted_set
+from tests.unit.operator.api.objects import deployment, etcd_cluster, machine, wanted_set
 
 WRITERS = 8  # at a time
 
 
-def declare_many(api: Cluster, namespace: str, clusters: range, machines: int) -> None:
-    """Create ClusterDeployments, each with so many Machines of a pool of its own: one control plane, else workers."""
-    with ThreadPoolExecutor(WRITERS) as pool:
-        for done in [pool.submit(_declare, api, namespace, number, machines) for number in clusters]:
-            done.result()
+@dataclass(frozen=True)
+class Population:
+    """Objects of one kind. first: the reason of Progressing while the first operation of one runs.
+
+    wish: returns the object with a number, of so many machines of its pool, in a namespace.
+    """
+
+    kind: Resource
+    first: str
+    wish: Callable[[int, int, str], Json]
+
+    def declare(self, api: Cluster, namespace: str, numbers: range, machines: int) -> None:
+        """Create objects, each with so many Machines of a pool of its own."""
+        with ThreadPoolExecutor(WRITERS) as pool:
+            for done in [pool.submit(self._declare, api, namespace, number, machines) for number in numbers]:
+                done.result()
+
+    def _declare(self, api: Cluster, namespace: str, number: int, machines: int) -> None:
+        for one in range(machines):
+            address = f"10.{100 + number // 250}.{number % 250}.{one + 1}"
+            body = machine(f"m-{number}-{one}", namespace, address=address)
+            body["metadata"]["labels"] = {"pool": f"p-{number}"}
+            api.create(MACHINE, body)
+        api.create(self.kind, self.wish(number, machines, namespace))
+
+    def all_begun(self, api: Cluster, namespace: str, count: int) -> Callable[[], bool | NotYet]:
+        """Return a probe: whether every object has its Job, and has said so."""
+
+        def begun() -> bool | NotYet:
+            jobs = len(api.list(JOB, namespace).items)
+            told = [one for one in api.list(self.kind, namespace).items if self._says(one)]
+            return (jobs == count == len(told)) or NotYet(f"{jobs} Jobs, {len(told)} of {count} say so")
+
+        return begun
+
+    def _says(self, obj: Json) -> bool:
+        conditions = dig(obj, "status", "conditions") or []
+        return any(one["type"] == "Progressing" and one["reason"] == self.first for one in conditions)
 
 
-def _declare(api: Cluster, namespace: str, number: int, machines: int) -> None:
-    pool = {"selector": {"matchLabels": {"pool": f"p-{number}"}}}
-    for one in range(machines):
-        address = f"10.{100 + number // 250}.{number % 250}.{one + 1}"
-        body = machine(f"m-{number}-{one}", namespace, address=address)
-        body["metadata"]["labels"] = {"pool": f"p-{number}"}
-        api.create(MACHINE, body)
-    sets = [wanted_set("cp", "control-plane", pool=pool), wanted_set("w", "worker", replicas=machines - 1, pool=pool)]
-    api.create(CLUSTER_DEPLOYMENT, deployment(*sets, name=f"c-{number}", namespace=namespace))
+def _pool(number: int) -> Json:
+    return {"selector": {"matchLabels": {"pool": f"p-{number}"}}}
 
 
-def all_begun(api: Cluster, namespace: str, clusters: int) -> Callable[[], bool | NotYet]:
-    """Return a probe: whether every cluster has its Job, and has said so."""
-
-    def begun() -> bool | NotYet:
-        jobs = len(api.list(JOB, namespace).items)
-        found = [one for one in api.list(CLUSTER_DEPLOYMENT, namespace).items if _says_deploy(one)]
-        return (jobs == clusters == len(found)) or NotYet(f"{jobs} Jobs, {len(found)} of {clusters} say so")
-
-    return begun
+def _cluster(number: int, machines: int, namespace: str) -> Json:
+    """Return a ClusterDeployment of one control plane and else workers."""
+    workers = wanted_set("w", "worker", replicas=machines - 1, pool=_pool(number))
+    sets = [wanted_set("cp", "control-plane", pool=_pool(number)), workers]
+    return deployment(*sets, name=f"c-{number}", namespace=namespace)
 
 
-def _says_deploy(deployment: dict[str, object]) -> bool:
-    conditions = dig(deployment, "status", "conditions") or []
-    return any(one["type"] == "Progressing" and one["reason"] == "Deploy" for one in conditions)
+def _etcd(number: int, machines: int, namespace: str) -> Json:
+    return etcd_cluster(f"c-{number}", namespace, replicas=machines, machines={"pool": _pool(number)})
+
+
+CLUSTERS = Population(CLUSTER_DEPLOYMENT, "Deploy", _cluster)
+ETCDS = Population(ETCD_CLUSTER, "DeployEtcd", _etcd)

@@ -13,14 +13,14 @@ from harness.operator.registry import stop
 from harness.until import Deadline, until
 from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.logins import PlayedLogins
-from tests.embedded.operator.many import all_begun, declare_many
+from tests.embedded.operator.many import CLUSTERS, ETCDS, Population
 from tests.embedded.operator.played import INTERVAL, WAIT_SECONDS
 from tests.embedded.operator.recorded import RecordedCluster
 from tests.embedded.operator.test_idle import quiet
 from tests.embedded.operator.world import OPTIONS
 
 FEW, MACHINES = 5, 3
-LISTS = 12  # one for each kind, at a start
+LISTS = 14  # one for each kind, at a start
 OF_CLUSTER = 6  # four are the Secrets of its CAs
 GROWTH = 2.6  # of what is counted when the objects double; what looks at all for each grows fourfold
 
@@ -52,6 +52,7 @@ def handed(monkeypatch: pytest.MonkeyPatch) -> Handed:
     return count
 
 
+@pytest.mark.parametrize("population", [CLUSTERS, ETCDS], ids=["ClusterDeployments", "EtcdClusters"])
 def test_twice_as_many_clusters_cost_a_manager_that_starts_twice_as_much(
     api: Cluster,
     namespace: str,
@@ -59,12 +60,13 @@ def test_twice_as_many_clusters_cost_a_manager_that_starts_twice_as_much(
     logins: PlayedLogins,
     handed: Handed,
     client: RecordedCluster,
+    population: Population,
 ) -> None:
     costs: list[tuple[int, int]] = []
     for clusters in (range(FEW), range(FEW, 2 * FEW)):
         first = manager(options=OPTIONS)
-        declare_many(api, namespace, clusters, MACHINES)
-        begun = all_begun(api, namespace, clusters.stop)
+        population.declare(api, namespace, clusters, MACHINES)
+        begun = population.all_begun(api, namespace, clusters.stop)
         until(begun, deadline=Deadline.after(WAIT_SECONDS), what="all Jobs", interval=INTERVAL)
         until(partial(quiet, first), deadline=Deadline.after(WAIT_SECONDS), what="a manager to rest")
         assert stop(first)

@@ -25,7 +25,14 @@ from harness.kube.objects import condition, dig
 from harness.kube.resources import CONFIG_MAP, JOB, LEASE, NAMESPACE, POD, SECRET, VM, VMI, Resource
 from harness.operator import rights
 from harness.operator.api.crds import crds
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_NETWORK_POOL, DELIVERY, MACHINE_SET
+from harness.operator.api.resources import (
+    CLUSTER,
+    CLUSTER_DEPLOYMENT,
+    CLUSTER_NETWORK_POOL,
+    DELIVERY,
+    ETCD_CLUSTER,
+    MACHINE_SET,
+)
 from harness.operator.build.job import BuildReport
 from harness.operator.context import OperatorContext
 from harness.operator.controllers import machine
@@ -44,7 +51,7 @@ from tests.embedded.rights.audit import Ask, Witness, granted
 from tests.embedded.rights.conftest import DEPLOY, Ground, Person
 from tests.unit.operator.api.deliveries import IMAGE as BUILT
 from tests.unit.operator.api.deliveries import delivery
-from tests.unit.operator.api.objects import deployment, wanted_set
+from tests.unit.operator.api.objects import deployment, etcd_cluster, wanted_set
 
 # A guest that nobody answers for, as a kubeconfig.
 GUEST = {
@@ -63,16 +70,26 @@ GROUP = "cluster.vmatrix.dev"
 ELSEWHERE: dict[str, set[Ask]] = {
     "clusterdeployment": {
         Ask("get", GROUP, "clusterdeployments"),
+        Ask("get", GROUP, "etcdclusters"),
         Ask("update", GROUP, "clusters"),
         Ask("patch", GROUP, "machinesets/status"),
         Ask("get", GROUP, "machinesets"),
         Ask("get", "", "configmaps"),  # a product file
+    },
+    # It has the one set for all of its life: tests/embedded/operator/test_etcdclusters.py.
+    "etcdcluster": {
+        *(Ask("get", GROUP, kind) for kind in ("clusterdeployments", "etcdclusters", "machinesets")),
+        Ask("update", GROUP, "clusters"),
+        *(Ask(verb, GROUP, "machinesets") for verb in ("delete", "update")),
+        Ask("patch", GROUP, "machinesets/status"),
     },
     # Nobody logs in to this cluster's machines, and all of them are well: tests/embedded/operator has both.
     "inspection": {
         Ask("create", "", "events"),
         Ask("get", GROUP, "machines"),
         Ask("get", "subresources.kubevirt.io", "virtualmachineinstances/portforward"),
+        *(Ask(verb, GROUP, "etcdpeers") for verb in ("create", "delete", "get")),
+        Ask("patch", GROUP, "etcdpeers/status"),
     },
     "remediation": {
         Ask("create", "", "events"),
@@ -326,7 +343,21 @@ def live(operator: Operator) -> None:
     world.gone(CLUSTER_DEPLOYMENT)
     world.gone(CLUSTER)
     declared.phase("m-0", "Idle")
+    keep_etcd(world, declared)
     be_delivered(world)
+
+
+def keep_etcd(world: World, declared: Declared) -> None:
+    """Have an EtcdCluster of one member deployed and reset."""
+    world.api.create(ETCD_CLUSTER, etcd_cluster("store", world.namespace))
+    for job in ("store-1-deploy-etcd", "store-2-reset"):
+        world.kubelet.job(job)
+        world.kubelet.end(job, message=SUCCEEDED)
+        if job.endswith("etcd"):
+            declared.wait("store", lambda found: dig(found, "status", "replicas") == 1, "deployed", ETCD_CLUSTER)
+            world.api.delete(ETCD_CLUSTER, "store", world.namespace)
+    world.gone(ETCD_CLUSTER, "store")
+    declared.phase("m-0", "Idle")
 
 
 def be_delivered(world: World) -> None:

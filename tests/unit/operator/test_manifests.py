@@ -13,6 +13,7 @@ from harness.operator.api.delivery import read_delivery
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.rules import read
 from harness.operator.context import GIT_PORT
+from harness.operator.decide.etcdclusters import read_etcd
 from harness.operator.decide.variables import load_releases
 from harness.operator.manager import HEALTH_PORT
 from harness.operator.manifests import DELIVERERS, GRACE_SECONDS, USERS, Installation, committed, deployment, text
@@ -160,7 +161,7 @@ def test_a_dead_operator_can_only_hold_up_what_people_wish() -> None:
         if hook["failurePolicy"] == "Fail"
     ]
     assert sorted(closed) == [
-        (["clusterdeployments"], ["CREATE", "UPDATE"]),
+        (["clusterdeployments", "etcdclusters"], ["CREATE", "UPDATE"]),
         (["deliveries"], ["CREATE", "UPDATE"]),
         (["machinesets"], ["CREATE", "UPDATE"]),
     ]
@@ -184,6 +185,9 @@ def test_the_samples_are_accepted() -> None:
         cd, mistakes = read(obj, load_releases().kubernetes, [])
         assert [mistake.text for mistake in mistakes] == []
         assert cd is not None
+    for obj in (one for one in found if one["kind"] == "EtcdCluster"):
+        wish, wrong = read_etcd(obj, None, creating=True)
+        assert ([mistake.text for mistake in wrong], wish is None) == ([], False)
     for obj in (one for one in found if one["kind"] == "Delivery"):
         assert read_delivery(obj)[1] == []
     machines = [DeclaredMachine.model_validate(obj) for obj in found if obj["kind"] == "Machine"]

@@ -39,7 +39,10 @@ def test_what_a_controller_watches_it_may_list_and_watch(part: object) -> None:
     ("kind", "writers"),
     [
         (CLUSTER_DEPLOYMENT, {"clusterdeployment"}),
-        (MACHINE_SET, {"machineset", "clusterdeployment"}),  # the latter says of edits that it puts them back
+        (
+            MACHINE_SET,
+            {"machineset", "clusterdeployment", "etcdcluster"},
+        ),  # the latter says of edits that it puts them back
         # Who begins an operation, who ends it, and who tells of what is in the guest, of times of a schedule, of CAs,
         # of networks, of the way to the API, and of the policy around machines.
         (

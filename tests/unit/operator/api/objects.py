@@ -58,3 +58,19 @@ def filled(cd: ClusterDeployment) -> Json:
     """Return the spec as the API server stores it: with all defaults and without what is not set."""
     made: Json = cd.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
     return made
+
+
+def etcd_cluster(name: str = "store", namespace: str = "default", **spec: Any) -> Json:
+    """Return an EtcdCluster of one member of a pool, with these fields of its spec."""
+    return {
+        "apiVersion": "cluster.vmatrix.dev/v1alpha1",
+        "kind": "EtcdCluster",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "version": "3.6.6",
+            "replicas": 1,
+            "machines": {"pool": {"selector": {"matchLabels": {"rack": "a"}}}},
+            "source": {"type": "Mirror", "mirror": "http://10.0.0.1:8080"},
+            **copy.deepcopy(spec),
+        },
+    }

@@ -18,6 +18,8 @@ KINDS = {
     "Cluster": "vcl",
     "MachineSet": "vms",
     "Machine": "vma",
+    "EtcdCluster": "vec",
+    "EtcdPeer": "vep",
     "EtcdBackup": "veb",
     "EtcdRestore": "ver",
     "ClusterUser": "vcu",
@@ -69,9 +71,11 @@ def test_every_kind_has_its_names() -> None:
         assert body["spec"]["names"]["categories"] == ["vmatrix"]
         shared = body["spec"]["names"]["kind"] == "ClusterNetworkPool"
         assert body["spec"]["scope"] == ("Cluster" if shared else "Namespaced")
-        scale = {"scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.claimed"}}
-        of_sets = body["spec"]["names"]["kind"] == "MachineSet"
-        assert body["spec"]["versions"][0]["subresources"] == {"status": {}, **(scale if of_sets else {})}
+        replicas = {"MachineSet": ".status.claimed", "EtcdCluster": ".status.replicas"}.get(
+            body["spec"]["names"]["kind"]
+        )
+        scale = {"scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": replicas}} if replicas else {}
+        assert body["spec"]["versions"][0]["subresources"] == {"status": {}, **scale}
 
 
 def unstructured(node: Json) -> Iterator[str]:
@@ -183,6 +187,7 @@ def test_free_form_is_what_is_meant_to_be() -> None:
         "ClusterDeployment.spec.authentication.jwt[].userValidationRules[]",
         "ClusterDeployment.spec.hardening.auditPolicy",
         "ClusterDeployment.spec.variables",
+        "EtcdCluster.spec.variables",
         "Delivery.spec.deploy.template",
         "Cluster.status.applied.variables",
         "Cluster.status.operation.applies.variables",

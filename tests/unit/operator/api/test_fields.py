@@ -81,6 +81,8 @@ def test_every_kind_with_a_spec_is_walked() -> None:
         "MachineSet",
         "Machine",
         "EtcdBackup",
+        "EtcdCluster",
+        "EtcdPeer",
         "EtcdRestore",
         "Delivery",
         "ClusterNetworkPool",
@@ -106,7 +108,7 @@ def test_a_field_refuses_what_it_cannot_be_and_is_named(kind: str, path: tuple[s
 def test_a_field_that_is_misspelt_is_refused_at_every_depth(kind: str) -> None:
     model, spec = SPECS[kind]
     parents = {path[:-1] for path, _ in leaves(spec) if path[-1] != "0"}
-    assert len(parents) > 1 or kind in ("EtcdBackup", "EtcdRestore")
+    assert len(parents) > 1 or kind in ("EtcdBackup", "EtcdPeer", "EtcdRestore")
     for parent in parents:
         body = {"metadata": {"name": "x", "namespace": "ns"}, "spec": placed((*parent, "noSuchField"), 1)}
         with pytest.raises(ValidationError) as refused:

@@ -18,7 +18,18 @@ from harness.operator.decide.operations import due_of, next_operation, plan
 from harness.operator.decide.restores import RestoreAnswer
 from harness.operator.decide.variables import key_name
 from tests.unit.operator.decide.seen import seen
-from tests.unit.operator.decide.wishes import CP, NOW, WORKERS, deployed, operation, past, wait, wish
+from tests.unit.operator.decide.wishes import (
+    CP,
+    NOW,
+    WORKERS,
+    deployed,
+    etcd_wish,
+    members,
+    operation,
+    past,
+    wait,
+    wish,
+)
 from tests.unit.pages import ROOT
 
 TAKEN = "2026-11-22"
@@ -46,6 +57,7 @@ RUNS = CurrentOperation(sequence=2, operation="reset")
 # By what is there: the wish, the world, and what the EtcdRestore says: phase, reason, words.
 ROWS: dict[str, tuple[Desired, Observed, str, str, str]] = {
     "a wish with mistakes": (wish(refused=("spec.version: no",)), bare(), "Waiting", "NotAccepted", "spec.version: no"),
+    "an etcd": (etcd_wish(*members(0)), bare(), "Failed", "TargetIsEtcd", "is an EtcdCluster, which begins empty"),
     "an adoption": (wish(adopt=True), bare(), "Failed", "TargetAdopts", "clone begins on machines without any"),
     "deployed": (
         ONE, replace(deployed(ONE), restore=ASKED, backups=(SUNDAY,)), "Failed", "TargetBegun",

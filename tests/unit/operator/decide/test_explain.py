@@ -28,7 +28,7 @@ from harness.operator.decide.explain import (
 from harness.operator.decide.observed import Observed
 from tests.unit.operator.api import objects
 from tests.unit.operator.api.mistakes import MADE
-from tests.unit.operator.api.objects import defaulted, deployment, machine, wanted_set
+from tests.unit.operator.api.objects import defaulted, deployment, etcd_cluster, machine, wanted_set
 from tests.unit.operator.decide.products import GOOD
 from tests.unit.operator.decide.wishes import CP, MACHINES, NOW, UID, WORKERS, deployed, past, wish
 
@@ -466,3 +466,16 @@ def test_objects_in_lists_are_those_of_the_file(tmp_path: Path, text: str) -> No
 def test_a_mistake_in_a_list_has_its_line(tmp_path: Path) -> None:
     said = refused(tmp_path, _listed("List", SECRET, CD.replace('"1.36.3"', '"1.36"')))
     assert "guest.yml:10: spec.version: " in said
+
+
+def test_an_etcd_cluster_is_explained_and_its_mistakes_have_lines(tmp_path: Path) -> None:
+    file = tmp_path / "store.yml"
+    file.write_text(yaml.safe_dump(etcd_cluster("store", replicas=3)), encoding="utf-8")
+    (found,) = explain(file, "default", None, NOW)
+    said = found.json()
+    assert (said["version"], said["groups"]) == ("3.6.6", {f"member-{number}": ["etcd"] for number in range(3)})
+    assert [one.operation for one in found.steps] == ["deploy-etcd"]
+    file.write_text(yaml.safe_dump(etcd_cluster("store", replicas=2), sort_keys=False), encoding="utf-8")
+    with pytest.raises(BadInput, match=r"store.yml:\d+: spec.replicas: an even number") as refused:
+        explain(file, "default", None, NOW)
+    assert refused.value.summary.startswith("1 error")

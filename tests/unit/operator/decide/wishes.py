@@ -10,6 +10,7 @@ from harness.operator.api.cluster import AppliedState, CurrentOperation, PastOpe
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.decide.desired import Desired, desired
 from harness.operator.decide.due import Wait, whole
+from harness.operator.decide.etcdclusters import read_etcd
 from harness.operator.decide.observed import Observed
 from harness.operator.decide.operations import Verdict, next_operation
 from harness.operator.decide.product_file import KnownProduct
@@ -52,6 +53,24 @@ def wish(
     if deleted:
         obj["metadata"]["deletionTimestamp"] = stamp(NOW)
     return desired(defaulted(obj), machines, load_releases(), applied, refused, product)
+
+
+def members(*numbers: int) -> tuple[DeclaredMachine, ...]:
+    """Return Machines that the EtcdCluster has claimed."""
+    return tuple(claimed(f"m-{number}", "member", cluster="store") for number in numbers)
+
+
+def etcd_wish(
+    *machines: DeclaredMachine, applied: AppliedState | None = None, deleted: bool = False, **spec: Any
+) -> Desired:
+    """Return the wish for an EtcdCluster with so many members as it has machines."""
+    obj = objects.etcd_cluster("store", **{"replicas": len(machines) or 1, **spec})
+    obj["metadata"]["uid"] = UID
+    if deleted:
+        obj["metadata"]["deletionTimestamp"] = stamp(NOW)
+    wish, mistakes = read_etcd(obj, applied, creating=applied is None)
+    assert wish is not None, mistakes
+    return desired(wish, machines, load_releases(), applied, [one.text for one in mistakes])
 
 
 def deployed(one: Desired, **more: Any) -> Observed:

@@ -1,0 +1,165 @@
+"""An EtcdCluster as the machinery of ClusterDeployments reads it: one set with the role etcd alone; and its mistakes.
+
+Both kinds have the same life: claims, operations, executions, backups, certificates. So an EtcdCluster is read as the
+ClusterDeployment that it would be, and what it has no field for is not given to the playbooks (`operations.DUTIES_OF`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import ValidationError
+
+from harness.kube.failures import Json
+from harness.kube.kinds.page import SpecMistake, mistakes_of_form, path_of
+from harness.kube.objects import dig
+from harness.operator.api.cluster import AppliedState
+from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.etcdcluster import MEMBER, EtcdCluster
+from harness.operator.api.resources import CLUSTER_DEPLOYMENT, ETCD_CLUSTER
+from harness.operator.api.rules import HOSTS, variable, variable_mistakes
+from harness.operator.api.schedules import schedule_mistakes
+from harness.operator.api.sets import ETCD
+from harness.operator.decide.variables import KnownReleases, load_releases, numbers
+
+ETCD_VERSION = variable("etcd")
+WRITTEN = "written"  # of what `as_deployment` returns: the EtcdCluster as it was written
+SAME = (  # fields that both kinds have, with the same meaning
+    *("approval", "paused", "health", "access", "variables", "playbooks", "jobs", "deletion", "maintenance"),
+    *("certificates",),
+)
+CLIENT_PORT = 2379
+
+
+def is_etcd(deployment: Json | None) -> bool:
+    """Tell whether an object is an EtcdCluster, as it was written or as a ClusterDeployment."""
+    return deployment is not None and deployment.get("kind") == ETCD_CLUSTER.kind
+
+
+def kubernetes_of(version: str, releases: KnownReleases) -> str:
+    """Return the release of Kubernetes whose kubeadm signs a member's certificates: the newest that goes with it.
+
+    Args:
+        version: of etcd, which may be one that no release has.
+    """
+    known = list(releases.kubernetes)
+    for digits in (3, 2, 0):
+        fits = [one for one in known if _etcd(releases, one)[:digits] == numbers(version)[:digits]]
+        if fits:
+            return max(fits, key=numbers)
+    return max(known, key=numbers)
+
+
+def _etcd(releases: KnownReleases, release: str) -> tuple[int, ...]:
+    return numbers(releases.kubernetes[release].get("etcd", "0"))
+
+
+def as_deployment(found: Json) -> Json:
+    """Return an EtcdCluster as the ClusterDeployment that it would be; any other object as it is.
+
+    Its kind stays, by which `operations.duties_of` and owners tell it apart, and beside it is what was written.
+    """
+    if not is_etcd(found) or WRITTEN in found:
+        return found
+    spec: Json = found.get("spec") or {}
+    members = {"name": MEMBER, "roles": [ETCD], "replicas": spec.get("replicas", 3), "machines": spec.get("machines")}
+    if spec.get("failureDomains") is not None:
+        members["failureDomains"] = spec["failureDomains"]
+    secret = dig(spec, "authority", "caSecretRef")
+    version = str(spec.get("version", ""))
+    made: Json = {
+        "version": kubernetes_of(version, load_releases()),
+        "components": {"etcd": version},
+        "etcd": {name: spec[name] for name in ("extraArgs", "backup") if name in spec},
+        "source": spec.get("source") or {},
+        "authority": {"etcdSecretRef": secret} if secret else {},
+        "machineSets": [members],
+        **{name: spec[name] for name in SAME if name in spec},
+    }
+    return {**found, "spec": made, WRITTEN: found}
+
+
+def scaled_to(deployment: Json, replicas: int) -> Json:
+    """Return an EtcdCluster, as a ClusterDeployment, with another number of members."""
+    written = deployment[WRITTEN]
+    return as_deployment({**written, "spec": {**written["spec"], "replicas": replicas}})
+
+
+def read_etcd(
+    deployment: Json, applied: AppliedState | None, *, creating: bool
+) -> tuple[ClusterDeployment | None, list[SpecMistake]]:
+    """Return an EtcdCluster as a ClusterDeployment with all defaults, None when it has another form; and its mistakes.
+
+    Args:
+        deployment: as it was written, or as a ClusterDeployment.  applied: what was deployed last, if anything.
+        creating: nothing was deployed yet.
+    """
+    written = deployment.get(WRITTEN, deployment)
+    try:
+        etcd = EtcdCluster.model_validate(written)
+    except ValidationError as error:
+        return None, mistakes_of_form(error)
+    made = as_deployment(written)
+    wish = settled(ClusterDeployment.model_validate({key: made[key] for key in made if key != WRITTEN}), applied)
+    return wish, [*_mistakes(etcd, wish, creating=creating), *version_mistakes(wish, applied)]
+
+
+def settled(wish: ClusterDeployment, applied: AppliedState | None) -> ClusterDeployment:
+    """Return a wish with the kubeadm that its members have: a newer release table changes none by itself."""
+    if applied is None or applied.variables.get(ETCD_VERSION) != wish.spec.components.etcd:
+        return wish
+    return wish.model_copy(update={"spec": wish.spec.model_copy(update={"version": applied.version})})
+
+
+def _mistakes(etcd: EtcdCluster, wish: ClusterDeployment, *, creating: bool) -> Iterator[SpecMistake]:
+    for path, rule in etcd.broken(creating=creating):
+        yield SpecMistake(path_of(*path, rule.field), rule.message, rule.remedy)
+    policy = etcd.spec.backup
+    yield from schedule_mistakes("spec.backup", {"schedule": policy.schedule, "drill": policy.drill}, policy.time_zone)
+    yield from variable_mistakes(wish)
+
+
+def version_mistakes(wish: ClusterDeployment, applied: AppliedState | None) -> Iterator[SpecMistake]:
+    """Yield an upgrade that etcd does not take: https://etcd.io/docs/v3.6/upgrades: one minor version at a time."""
+    running = str(applied.variables.get(ETCD_VERSION, "")) if applied is not None else ""
+    wanted = wish.spec.components.etcd or ""
+    if not running or numbers(wanted) == numbers(running):
+        return
+    if numbers(wanted) < numbers(running):
+        message = f"etcd {wanted} is older than {running}, which is deployed, and cannot be gone back to"
+        yield SpecMistake("spec.version", message, f"use {running} or newer")
+    elif numbers(wanted)[:2] > (numbers(running)[0], numbers(running)[1] + 1):
+        between = f"{numbers(running)[0]}.{numbers(running)[1] + 1}"
+        near = sorted({one["etcd"] for one in load_releases().kubernetes.values() if one["etcd"].startswith(between)})
+        message = f"from etcd {running} to {wanted} a minor version is skipped"
+        yield SpecMistake("spec.version", message, f"use {near[-1] if near else f'a release of {between}'} first")
+
+
+def endpoints_of(applied: AppliedState | None) -> list[str]:
+    """Return the URLs at which clients reach the members, in the inventory's order."""
+    hosts = applied.variables.get(HOSTS) if applied is not None else None
+    known = [one for one in hosts if isinstance(one, dict)] if isinstance(hosts, list) else []
+    return [f"https://{_host(str(one['address']))}:{CLIENT_PORT}" for one in known]
+
+
+def _host(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
+
+
+def elder(first: Json | None, second: Json | None) -> Json | None:
+    """Return which of two objects of one name has it: a ClusterDeployment and an EtcdCluster have a Cluster each."""
+    found = [one for one in (first, second) if one is not None]
+    return min(found, key=_age, default=None)
+
+
+def _age(obj: Json) -> tuple[str, bool]:
+    return str(obj["metadata"].get("creationTimestamp", "")), obj.get("kind") != CLUSTER_DEPLOYMENT.kind
+
+
+def name_taken(own: Json, other: Json | None) -> SpecMistake | None:
+    """Return why an object has not the name, None where no other one has it."""
+    if other is None or other.get("kind") == own.get("kind"):
+        return None
+    kind = other.get("kind", CLUSTER_DEPLOYMENT.kind)
+    message = f"{kind} {own['metadata']['name']} has this name, and what is known of both is in a Cluster of it"
+    return SpecMistake("metadata.name", message, "choose another name")
