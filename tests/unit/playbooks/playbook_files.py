@@ -93,6 +93,7 @@ def module_python(place: Path) -> Path:
 # and the variables that have to lead into its folder.
 PLAYED: Mapping[tuple[str, str], tuple[frozenset[str], frozenset[str]]] = {
     ("reset", "kill"): (frozenset({"kill"}), frozenset({"reset_releases"})),
+    ("reset", "nft"): (frozenset({"nft"}), frozenset()),
     ("reset", "files"): (frozenset({"findmnt"}), frozenset({"reset_paths", "reset_network_namespaces"})),
 }
 # Lists of a role that lead elsewhere by default, and what they have to be.
