@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -101,7 +100,7 @@ def sweep(place: Path, *options: str) -> str:
     given = {"ANSIBLE_HOME": place / "ansible", "ANSIBLE_NOCOLOR": "1", "ANSIBLE_LOCALHOST_WARNING": "0"}
     given |= {"ANSIBLE_ROLES_PATH": playbooks / "roles", "ANSIBLE_LIBRARY": playbooks / "library"}
     given |= {"ANSIBLE_FILTER_PLUGINS": playbooks / "filter_plugins"}
-    ansible = [Path(sys.executable).parent / "ansible-playbook", "-c", "local", "-i", "here,", *options]
+    ansible = [str(Path(sys.executable).parent / "ansible-playbook"), "-c", "local", "-i", "here,", *options]
     python = f"ansible_python_interpreter={sys.executable}"
     words = [f"{name}={value}" for name, value in given.items()]
     return within("env", *words, *ansible, "-vv", "-e", python, place / "sweep.yml")

@@ -187,7 +187,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     machines = {f"m{number}": entries for number, (entries, _) in enumerate(FIREWALLS.values())}
     for name, entries in machines.items():
         (place / f"{name}.json").write_text(json.dumps({"nftables": [{"metainfo": {}}, *entries]}), encoding="utf-8")
-    said = run_here(place, [{"vars": HARMLESS, "tasks": SWEEP}], {"nft": NFT}, **dict.fromkeys(machines, {}))
+    said = run_here(place, [{"vars": HARMLESS, "tasks": SWEEP}], {"nft": NFT}, **{name: {} for name in machines})
     (place / "said").write_text(said, encoding="utf-8")
     return place
 
@@ -215,5 +215,7 @@ def test_check_mode_says_which_chains_would_go_and_reads_no_set(tmp_path: Path) 
 
 def test_a_firewall_that_cannot_be_read_ends_a_reset_with_the_remedy(tmp_path: Path) -> None:
     said = run_here(tmp_path, [{"vars": HARMLESS, "tasks": SWEEP}], {"nft": "kill -SEGV $$"}, here={})
-    words = "cannot remove leftovers in the firewall: `nft --json --stateless list ruleset` ended with status -11: remove"
+    words = (
+        "cannot remove leftovers in the firewall: `nft --json --stateless list ruleset` ended with status -11: remove"
+    )
     check_refusal(said, "here", words, "or install a newer nftables")
