@@ -139,7 +139,11 @@ def unconfined(
 
 
 def run_here(
-    place: Path, plays: Sequence[Mapping[str, Any]], programs: Mapping[str, str], **hosts: Mapping[str, Any]
+    place: Path,
+    plays: Sequence[Mapping[str, Any]],
+    programs: Mapping[str, str],
+    options: Sequence[str] = (),
+    **hosts: Mapping[str, Any],
 ) -> str:
     """Run plays on this host as if it were machines, all at once; return what Ansible said.
 
@@ -148,7 +152,7 @@ def run_here(
         plays: of all machines, unless one names its hosts; facts are not gathered. A task that a machine skips takes
             a process, too, so machines of different tasks are better in plays of their own.
         programs: text of shell scripts by name, which come before the host's own; `$machine` is the machine's name.
-        hosts: variables of each machine.
+        options: of ansible-playbook, such as `--check`.  hosts: variables of each machine.
 
     Raises:
         AssertionError: they would take something off this host.
@@ -167,7 +171,7 @@ def run_here(
     (place / "hosts.yml").write_text(json.dumps(inventory), encoding="utf-8")
     (place / "play.yml").write_text(json.dumps(whole), encoding="utf-8")
     done = proc.run(
-        [ANSIBLE, "-i", place / "hosts.yml", place / "play.yml"],
+        [ANSIBLE, *options, "-i", place / "hosts.yml", place / "play.yml"],
         timeout=900,
         check=False,
         env={
