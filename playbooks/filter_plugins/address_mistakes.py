@@ -9,10 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_address, ip_network
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 Network = IPv4Network | IPv6Network
-Range = tuple[Any, Any]  # its first and its last address
 EXAMPLES = {
     "cluster_pod_cidr": "10.243.0.0/16",
     "cluster_service_cidr": "10.95.0.0/16",
@@ -27,6 +26,29 @@ FEWEST_SERVICES = 10  # addresses: kubeadm's constants.MinimumAddressesInService
 VIRTUAL = "cluster_api_virtual_address"
 BALANCED = "cluster_load_balancer_addresses"
 FORMS = "give addresses as 192.0.2.240-192.0.2.250 or 192.0.2.240/28"
+# What must not meet: networks of the cluster, addresses that somebody has, the virtual one, ranges for load balancers.
+CONTAINS = "{1.name} {1.text} contains {0.text}, the address of {0.name}: choose addresses that nobody has"
+MEETINGS = {
+    ("network", "network"): "{0.name} {0.text} overlaps {1.name} {1.text}: choose separate networks",
+    ("network", "host"): "{0.name} {0.text} contains {1.text}, the address of {1.name}, which would become unreachable:"
+    " choose a network without machines",
+    ("network", "virtual"): "{1.name} {1.text} is in {0.name} {0.text}: use a free address of the machines' network",
+    ("host", "virtual"): "{1.name} {1.text} is the address of {0.name}: use one that nobody has",
+    ("network", "range"): "{1.name} {1.text} overlaps {0.name} {0.text}: choose addresses that nothing else has",
+    ("range", "range"): "{1.name} {1.text} overlaps {0.text}: choose addresses that nothing else has",
+    ("host", "range"): CONTAINS,
+    ("virtual", "range"): CONTAINS.replace("{0.name}", "the API servers"),
+}
+
+
+class Claim(NamedTuple):
+    """Addresses from the first to the last, and whose they are. kind: as in MEETINGS."""
+
+    kind: str
+    name: str
+    text: str
+    first: Any
+    last: Any
 
 
 def address_mistakes(given: Mapping[str, Any], hosts: Sequence[Any], machines: Sequence[str], nodes: int) -> list[str]:
@@ -49,13 +71,16 @@ def address_mistakes(given: Mapping[str, Any], hosts: Sequence[Any], machines: S
             wrong.append(f"{name}: {error}: use a network such as {example}")
     taken = {str(each[key]): f"machine {each.get('name')}" for each in hosts for key in _keys(each)}
     taken |= dict.fromkeys(map(str, given["outside"]), "the mirror")
-    wrong += [*_families(given, networks), *_sizes(networks, nodes), *_meetings(networks, taken)]
-    if given.get(VIRTUAL):
-        wrong += _virtual(given[VIRTUAL], networks, taken)
-        taken[str(given[VIRTUAL])] = "the API servers"
-    if given[BALANCED] is not None:
-        wrong += _balanced(given[BALANCED], networks, taken)
-    return wrong
+    claims = [Claim("network", name, str(network), network[0], network[-1]) for name, network in networks.items()]
+    owned = [("host", whose, text) for text, whose in taken.items()] + [("virtual", VIRTUAL, given.get(VIRTUAL))]
+    claims += [Claim(kind, name, str(text), own, own) for kind, name, text in owned if (own := _address(text))]
+    for place, entry in enumerate(given[BALANCED] or ()):
+        try:
+            claims.append(Claim("range", f"{BALANCED}[{place}]", str(entry), *_ends(str(entry))))
+        except ValueError as error:
+            wrong.append(f"{BALANCED}[{place}] {entry} ({error}): {FORMS}")
+    wrong += [*_families(given, networks), *_of_others(given, networks), *_sizes(networks, nodes)]
+    return wrong + list(_meetings(claims))
 
 
 def _keys(host: Mapping[str, Any]) -> list[str]:
@@ -109,6 +134,16 @@ def _families(given: Mapping[str, Any], networks: Mapping[str, Network]) -> Iter
             )
 
 
+def _of_others(given: Mapping[str, Any], networks: Mapping[str, Network]) -> Iterator[str]:
+    address, pods = _address(given.get(VIRTUAL)), networks.get(PODS)
+    if given.get(VIRTUAL) and address is None:
+        yield f"{VIRTUAL} {given[VIRTUAL]} is not an IP address: use one such as 192.0.2.50, or leave it out"
+    if address is not None and pods is not None and address.version != pods.version:
+        yield f"{VIRTUAL} {address} is not of IPv{pods.version}, as {PODS} is: use one of the same IP family"
+    if given[BALANCED] == []:
+        yield f"cluster_metallb_version is set and {BALANCED} is not: {FORMS}, of the machines' network"
+
+
 def _sizes(networks: Mapping[str, Network], nodes: int) -> Iterator[str]:
     for name, network in networks.items():
         kind = PODS if "pod" in name else SERVICES
@@ -124,61 +159,20 @@ def _sizes(networks: Mapping[str, Network], nodes: int) -> Iterator[str]:
             )
 
 
-def _meetings(networks: Mapping[str, Network], taken: Mapping[str, str]) -> Iterator[str]:
-    for one, other in combinations(networks, 2):
-        if networks[one].overlaps(networks[other]):
-            yield f"{one} {networks[one]} overlaps {other} {networks[other]}: choose separate networks"
-    for text, whose in taken.items():
-        for name, network in networks.items():
-            if _address(text) is not None and _address(text) in network:
-                yield (
-                    f"{name} {network} contains {text}, the address of {whose}, which would become unreachable:"
-                    " choose a network without machines"
-                )
+def _meetings(claims: Sequence[Claim]) -> Iterator[str]:
+    for one, other in combinations(claims, 2):
+        same = one.first.version == other.first.version
+        if same and one.first <= other.last and other.first <= one.last and (one.kind, other.kind) in MEETINGS:
+            yield MEETINGS[one.kind, other.kind].format(one, other)
 
 
-def _virtual(text: Any, networks: Mapping[str, Network], taken: Mapping[str, str]) -> Iterator[str]:
-    address = _address(text)
-    if address is None:
-        yield f"{VIRTUAL} {text} is not an IP address: use one such as 192.0.2.50, or leave it out"
-        return
-    if PODS in networks and address.version != networks[PODS].version:
-        yield f"{VIRTUAL} {text} is not of IPv{networks[PODS].version}, as {PODS} is: use one of the same IP family"
-    for name, network in networks.items():
-        if address in network:
-            yield f"{VIRTUAL} {text} is in {name} {network}: use a free address of the machines' network"
-    for other, whose in taken.items():
-        if _address(other) == address:
-            yield f"{VIRTUAL} {text} is the address of {whose}: use one that nobody has"
-
-
-def _range(text: str) -> Range:
+def _ends(text: str) -> tuple[IPv4Address, IPv4Address]:
     """Return the first and the last address of a range. Raises ValueError with what is wrong."""
     network = IPv4Network(text) if "-" not in text else text.split("-", 1)
     ends = IPv4Address(str(network[0]).strip()), IPv4Address(str(network[-1]).strip())
     if ends[0] > ends[1]:
         raise ValueError(f"{ends[0]} is above {ends[1]}")
     return ends
-
-
-def _balanced(entries: Sequence[Any], networks: Mapping[str, Network], taken: Mapping[str, str]) -> Iterator[str]:
-    if not entries:
-        yield f"cluster_metallb_version is set and {BALANCED} is not: {FORMS}, of the machines' network"
-    others: dict[str, Range] = {f"{n} {net}": (net[0], net[-1]) for n, net in networks.items() if net.version == 4}
-    for place, entry in enumerate(entries):
-        where = f"{BALANCED}[{place}] {entry}"
-        try:
-            own = _range(str(entry))
-        except ValueError as error:
-            yield f"{where} ({error}): {FORMS}"
-            continue
-        for other, ends in others.items():
-            if own[0] <= ends[1] and ends[0] <= own[1]:
-                yield f"{where} overlaps {other}: choose addresses that nothing else has"
-        for text, whose in taken.items():
-            if isinstance(_address(text), IPv4Address) and own[0] <= _address(text) <= own[1]:
-                yield f"{where} contains {text}, the address of {whose}: choose addresses that nobody has"
-        others[str(entry)] = own
 
 
 class FilterModule:

@@ -1,38 +1,29 @@
 #!/usr/bin/python
-"""Ansible module: take tables, chains, rules and address sets of cluster components out of a machine's firewall.
+"""Ansible module: take whole tables and address sets of cluster components out of a machine's firewall.
 
-Whole tables go through the kernel's own interface: nft of Debian 12 crashes on a table that a newer nft made, such as
-that of a container image, whatever it is asked. Sets do too, because machines need not have `ipset`. Everybody else's
-stay, and iptables-nft's own tables when they hold anything else.
+Tables go through the kernel's own interface: nft of Debian 12 crashes on a table that a newer nft made, such as that of
+a container image, whatever it is asked. Sets do too, because machines need not have `ipset`.
 """
 
 from __future__ import annotations
 
 import errno
-import json
 import os
-import shutil
 import socket
 import struct
-import subprocess
 from collections.abc import Iterator
-from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: firewall_leftovers
-short_description: Take what cluster components made of a machine's firewall away
+short_description: Take tables and address sets of cluster components out of a machine's firewall
 description: [Deletes what has such a name, and nothing else; `removed` lists it, in check mode what would go.]
 options:
   tables: {description: Names of nftables tables that go whole., type: list, elements: str, default: []}
-  chains: {description: Beginnings of chains' names; rules to them go., type: list, elements: str, default: []}
-  marks: {description: As 0x1/0x1; rules that accept packets for having one go., type: list, elements: str, default: []}
   sets: {description: Beginnings of names of ipsets., type: list, elements: str, default: []}
 author: [vmatrix]
 """
-OF_IPTABLES = {"filter", "nat", "mangle", "raw", "security"}
-COMMENTS = (("xt", {"type": "match", "name": "comment"}), ("xt", None))  # as newer and older nft print iptables' own
 FAMILIES = {1: "inet", 2: "ip", 10: "ip6"}
 # of the kernel's headers: netlink.h, nfnetlink.h, nf_tables.h, ip_set.h
 NETFILTER, NFTABLES, SETS = 12, 10, 6 << 8  # netlink's number of the firewall, and the firewall's of its parts
@@ -41,7 +32,6 @@ DESTROY_SET, LIST_SETS, SET_NAME = SETS | 3, SETS | 7, 2
 BEGIN, END, NAME = 0x10, 0x11, 1  # of a transaction; the attribute of a table
 ERROR, DONE = 2, 3  # kinds of answers; an error of number 0 says that it is done
 REQUEST, ACKNOWLEDGE, ALL = 1, 4, 0x300
-NAMES = ("tables", "chains", "marks", "sets")
 SECONDS = 30  # for one answer of the kernel
 
 
@@ -117,74 +107,13 @@ def sweep_sets(prefixes: tuple[str, ...], *, dry: bool) -> list[str]:
     return [f"set {name}" for name in names]
 
 
-def target(rule: dict[str, Any]) -> str:
-    """Return the chain that a rule jumps or goes to, "" when it does neither."""
-    verbs = [word.get("jump") or word.get("goto") for word in rule.get("expr", [])]
-    return next((str(verb["target"]) for verb in verbs if isinstance(verb, dict)), "")
-
-
-def accepts(rule: dict[str, Any], marks: tuple[str, ...]) -> bool:
-    """Tell whether a rule accepts packets for one of the marks (0x1/0x1) alone."""
-    words = [
-        word for word in rule.get("expr", []) if next(iter(word.items())) not in COMMENTS and "counter" not in word
-    ]
-    for right, mask in ([int(part, 16) for part in mark.split("/")] for mark in marks):
-        match = {"op": "==", "left": {"&": [{"meta": {"key": "mark"}}, mask]}, "right": right}
-        if rule["table"] in OF_IPTABLES and words == [{"match": match}, {"accept": None}]:
-            return True
-    return False
-
-
-def commands(
-    ruleset: list[dict[str, Any]], prefixes: tuple[str, ...], marks: tuple[str, ...] = ()
-) -> tuple[list[str], list[str]]:
-    """Return the chains that go and nft's commands for it and for rules that go, from `nft --json list ruleset`."""
-    chains = [(f"{one['family']} {one['table']}", one) for one in (each.get("chain") for each in ruleset) if one]
-    rules = [(f"{one['family']} {one['table']}", one) for one in (each.get("rule") for each in ruleset) if one]
-    places = sorted((table, chain["name"]) for table, chain in chains if chain["name"].startswith(prefixes))
-    others = [(table, rule) for table, rule in rules if (table, rule["chain"]) not in places]
-    leading = [(table, rule) for table, rule in others if (table, target(rule)) in places or accepts(rule, marks)]
-    script = [f"delete rule {table} {rule['chain']} handle {rule['handle']}" for table, rule in leading]
-    script += [f"{verb} chain {table} {name}" for verb in ("flush", "delete") for table, name in places]
-    for own in sorted({table for table, _ in (*places, *leading)}):
-        rest = [chain for table, chain in chains if table == own and (table, chain["name"]) not in places]
-        busy = [rule for table, rule in others if table == own and (table, rule) not in leading]
-        bare = all(chain.get("hook") and chain.get("policy") == "accept" for chain in rest)
-        if own.split()[1] in OF_IPTABLES and bare and not busy:
-            script.append(f"delete table {own}")
-    return [f"chain {table} {name}" for table, name in places], script
-
-
-def nft(*words: str, stdin: str = "") -> str:
-    """Return what nft prints. Raises OSError."""
-    argv = ["nft", *words]
-    done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False)
-    if done.returncode:
-        remedy = "remove the table that it cannot read (`nft list chains` shows it), or install a newer nftables"
-        raise OSError(f"`nft {' '.join(words)}` ended with status {done.returncode}: {done.stderr.strip() or remedy}")
-    return done.stdout
-
-
-def sweep(given: dict[str, list[str]], *, dry: bool) -> list[str]:
-    """Remove everything, rules before the sets that they use; return what went."""
-    removed: list[str] = []
-    if shutil.which("nft"):
-        removed += sweep_tables(given["tables"], dry=dry)
-        listed = json.loads(nft("--json", "list", "chains" if dry else "ruleset") or "{}").get("nftables", [])
-        rest = [entry for entry in listed if next(iter(entry.values())).get("table") not in given["tables"]]
-        chains, script = commands(rest, tuple(given["chains"]), tuple(given["marks"]))
-        removed += chains
-        if script and not dry:
-            nft("--file", "-", stdin="\n".join(script) + "\n")
-    return removed + sweep_sets(tuple(given["sets"]), dry=dry)
-
-
 def main() -> None:
     """Run as an Ansible module."""
-    lists = {name: {"type": "list", "elements": "str", "default": []} for name in NAMES}
-    module = AnsibleModule(argument_spec=lists, supports_check_mode=True)
+    names = {"type": "list", "elements": "str", "default": []}
+    module = AnsibleModule(argument_spec={"tables": names, "sets": names}, supports_check_mode=True)
     try:
-        removed = sweep(module.params, dry=module.check_mode)
+        removed = sweep_tables(module.params["tables"], dry=module.check_mode) if module.params["tables"] else []
+        removed += sweep_sets(tuple(module.params["sets"]), dry=module.check_mode)
     except OSError as error:
         module.fail_json(msg=f"cannot remove leftovers in the firewall: {error}")
     module.exit_json(changed=bool(removed), removed=removed)

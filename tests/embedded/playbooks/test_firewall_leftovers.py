@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,15 +15,16 @@ from harness.artifacts.store import Store
 
 NAMESPACE = "vmatrix-leftovers-test"
 SECONDS = 60.0
+ROLE_SECONDS = 300.0  # that the role may take, on a host with other work
 FLANNEL = Ref("image/flannel", "v0.28.4")  # has the nft of a later Debian
-SWEEP = """
-import importlib.util, json, sys
-spec = importlib.util.spec_from_file_location("firewall_leftovers", sys.argv[1])
-module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
-given = {"tables": ["kube-proxy", "cni_hostport"], "chains": ["KUBE-"], "marks": [], "sets": []}
-print(json.dumps(module.sweep(given, dry=sys.argv[2] == "dry")))
-"""
+SWEEP = [
+    {
+        "hosts": "all",
+        "gather_facts": False,
+        "vars": {"reset_network_plugins": []},
+        "tasks": [{"ansible.builtin.include_role": {"name": "reset", "tasks_from": "network"}}],
+    }
+]
 SETS = """
 import importlib.util, json, sys
 spec = importlib.util.spec_from_file_location("firewall_leftovers", sys.argv[1])
@@ -89,34 +89,42 @@ def blob(layout: Path, digest: str) -> Path:
     return layout / "blobs" / Path(*digest.split(":"))
 
 
-def within(*argv: str | Path, stdin: str = "") -> str:
+def within(*argv: str | Path, stdin: str = "", seconds: float = SECONDS) -> str:
     """Run a command in the namespace."""
-    return proc.run(["ip", "netns", "exec", NAMESPACE, *argv], timeout=SECONDS, stdin=stdin).stdout
+    return proc.run(["ip", "netns", "exec", NAMESPACE, *argv], timeout=seconds, stdin=stdin).stdout
 
 
-def sweep(mode: str) -> Any:
-    module = paths.project_dir() / "playbooks" / "library" / "firewall_leftovers.py"
-    return json.loads(within(sys.executable, "-c", SWEEP, module, mode))
+def sweep(place: Path, *options: str) -> str:
+    """Have the role reset take away what is in the namespace; return what Ansible said."""
+    playbooks = paths.project_dir() / "playbooks"
+    (place / "sweep.yml").write_text(json.dumps(SWEEP), encoding="utf-8")
+    given = {"ANSIBLE_HOME": place / "ansible", "ANSIBLE_NOCOLOR": "1", "ANSIBLE_LOCALHOST_WARNING": "0"}
+    given |= {"ANSIBLE_ROLES_PATH": playbooks / "roles", "ANSIBLE_LIBRARY": playbooks / "library"}
+    given |= {"ANSIBLE_FILTER_PLUGINS": playbooks / "filter_plugins"}
+    ansible = [str(Path(sys.executable).parent / "ansible-playbook"), "-c", "local", "-i", "here,", *options]
+    python = f"ansible_python_interpreter={sys.executable}"
+    words = [f"{name}={value}" for name, value in given.items()]
+    return within("env", *words, *ansible, "-vv", "-e", python, place / "sweep.yml", seconds=ROLE_SECONDS)
 
 
 @pytest.mark.usefixtures("namespace")
-def test_tables_go_whatever_nft_wrote_them_and_others_rules_stay(newer: Path) -> None:
+def test_tables_go_whatever_nft_wrote_them_and_others_rules_stay(newer: Path, tmp_path: Path) -> None:
     ours = RULES.format(family="ip", kind="ipv4_addr") + RULES.format(family="ip6", kind="ipv6_addr")
     within("chroot", newer, "nft", "-f", "-", stdin=THEIRS + ours)
-    gone = [
-        "table inet cni_hostport",
-        "table ip kube-proxy",
-        "table ip6 kube-proxy",
-        "chain ip filter KUBE-FIREWALL",
-    ]
-    assert sweep("dry") == gone
-    assert sweep("really") == gone
+    gone = ["table inet cni_hostport", "table ip kube-proxy", "table ip6 kube-proxy"]
+    expected = sweep(tmp_path, "--check")
+    assert "changed=2 " in expected
+    assert [name for name in (*gone, "KUBE-FIREWALL") if name not in expected] == []
+    assert "KUBE-" in within("nft", "list", "chains")
+    done = sweep(tmp_path)
+    assert "changed=2 " in done
+    assert [name for name in gone if name not in done] == []
     left = within("nft", "list", "ruleset")
     assert "tcp dport 22 accept" in left
     assert "192.0.2.1" in left
     assert "KUBE-" not in left
     assert "kube-proxy" not in left
-    assert sweep("really") == []
+    assert "changed=0 " in sweep(tmp_path)
 
 
 @pytest.mark.usefixtures("namespace")

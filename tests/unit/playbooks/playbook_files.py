@@ -93,6 +93,7 @@ def module_python(place: Path) -> Path:
 # and the variables that have to lead into its folder.
 PLAYED: Mapping[tuple[str, str], tuple[frozenset[str], frozenset[str]]] = {
     ("reset", "kill"): (frozenset({"kill"}), frozenset({"reset_releases"})),
+    ("reset", "nft"): (frozenset({"nft"}), frozenset()),
     ("reset", "files"): (frozenset({"findmnt"}), frozenset({"reset_paths", "reset_network_namespaces"})),
 }
 # Lists of a role that lead elsewhere by default, and what they have to be.
@@ -138,7 +139,11 @@ def unconfined(
 
 
 def run_here(
-    place: Path, plays: Sequence[Mapping[str, Any]], programs: Mapping[str, str], **hosts: Mapping[str, Any]
+    place: Path,
+    plays: Sequence[Mapping[str, Any]],
+    programs: Mapping[str, str],
+    options: Sequence[str] = (),
+    **hosts: Mapping[str, Any],
 ) -> str:
     """Run plays on this host as if it were machines, all at once; return what Ansible said.
 
@@ -147,7 +152,7 @@ def run_here(
         plays: of all machines, unless one names its hosts; facts are not gathered. A task that a machine skips takes
             a process, too, so machines of different tasks are better in plays of their own.
         programs: text of shell scripts by name, which come before the host's own; `$machine` is the machine's name.
-        hosts: variables of each machine.
+        options: of ansible-playbook, such as `--check`.  hosts: variables of each machine.
 
     Raises:
         AssertionError: they would take something off this host.
@@ -166,7 +171,7 @@ def run_here(
     (place / "hosts.yml").write_text(json.dumps(inventory), encoding="utf-8")
     (place / "play.yml").write_text(json.dumps(whole), encoding="utf-8")
     done = proc.run(
-        [ANSIBLE, "-i", place / "hosts.yml", place / "play.yml"],
+        [ANSIBLE, *options, "-i", place / "hosts.yml", place / "play.yml"],
         timeout=900,
         check=False,
         env={

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,11 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.playbooks.playbook_files import HARMLESS, TASK_FILES, module, run_here
+from tests.unit.playbooks.playbook_files import HARMLESS, TASK_FILES, check_refusal, run_here
 from tests.unit.processes import shown
-
-network = module("library/firewall_leftovers.py")
-
 
 KILL = 'echo "$@" >>$place/killed'
 
@@ -104,52 +103,12 @@ def test_a_disk_of_the_machine_is_emptied(tmp_path: Path) -> None:
     assert [path.name for path in disk.iterdir()] == ["lost+found"]
 
 
-def table(name: str, family: str = "ip") -> dict[str, Any]:
-    return {"table": {"family": family, "name": name}}
+def chain(table: str, name: str, **more: Any) -> dict[str, Any]:
+    return {"chain": {"family": "ip", "table": table, "name": name, **more}}
 
 
-def chain(place: str, name: str, **more: Any) -> dict[str, Any]:
-    return {"chain": {"family": "ip", "table": place, "name": name, **more}}
-
-
-def rule(place: str, name: str, handle: int, *expression: dict[str, Any]) -> dict[str, Any]:
-    return {"rule": {"family": "ip", "table": place, "chain": name, "handle": handle, "expr": list(expression)}}
-
-
-BASE = {"hook": "input", "policy": "accept"}
-JUMP = {"jump": {"target": "KUBE-FIREWALL"}}
-
-
-def test_a_table_of_iptables_that_held_only_our_chains_goes() -> None:
-    rules = [
-        table("filter"),
-        chain("filter", "INPUT", **BASE),
-        chain("filter", "KUBE-FIREWALL"),
-        rule("filter", "INPUT", 7, JUMP),
-        rule("filter", "KUBE-FIREWALL", 8, {"drop": None}),
-    ]
-    removed, script = network.commands(rules, ("KUBE-",))
-    assert removed == ["chain ip filter KUBE-FIREWALL"]
-    assert script == [
-        "delete rule ip filter INPUT handle 7",
-        "flush chain ip filter KUBE-FIREWALL",
-        "delete chain ip filter KUBE-FIREWALL",
-        "delete table ip filter",
-    ]
-
-
-@pytest.mark.parametrize(
-    "theirs",
-    [
-        rule("filter", "INPUT", 9, {"accept": None}),
-        chain("filter", "docker"),
-        chain("filter", "FORWARD", hook="forward", policy="drop"),
-    ],
-)
-def test_a_table_in_which_others_have_something_stays(theirs: dict[str, Any]) -> None:
-    rules = [table("filter"), chain("filter", "INPUT", **BASE), chain("filter", "KUBE-FIREWALL"), theirs]
-    _, script = network.commands(rules, ("KUBE-",))
-    assert script == ["flush chain ip filter KUBE-FIREWALL", "delete chain ip filter KUBE-FIREWALL"]
+def rule(table: str, name: str, handle: int, *expression: dict[str, Any]) -> dict[str, Any]:
+    return {"rule": {"family": "ip", "table": table, "chain": name, "handle": handle, "expr": list(expression)}}
 
 
 MARK = {"meta": {"key": "mark"}}
@@ -159,39 +118,104 @@ def marked(op: str = "==", right: int = 0x20000, left: Any = None) -> dict[str, 
     return {"match": {"op": op, "left": left or {"&": [MARK, 0x20000]}, "right": right}}
 
 
+INPUT = chain("filter", "INPUT", hook="input", policy="accept")
+OURS = chain("filter", "KUBE-FIREWALL")
+ACCEPT = {"accept": None}
 COMMENT = {"xt": {"type": "match", "name": "comment"}}
-COUNTER = {"counter": {"packets": 12, "bytes": 540}}
+COUNTER = {"counter": None}
+JUMP = {"jump": {"target": "KUBE-FIREWALL"}}
+WITHOUT_OURS = "flush chain ip filter KUBE-FIREWALL\ndelete chain ip filter KUBE-FIREWALL\n"
+# What is in the firewall, and what nft is told then, "" for nothing.
+FIREWALLS: dict[str, tuple[list[dict[str, Any]], str]] = {
+    "a table of iptables in which everything is ours": (
+        [INPUT, OURS, rule("filter", "INPUT", 7, JUMP), rule("filter", "KUBE-FIREWALL", 8, {"drop": None})],
+        f"delete rule ip filter INPUT handle 7\n{WITHOUT_OURS}delete table ip filter\n",
+    ),
+    "a rule that goes to a chain of ours and does not come back": (
+        [INPUT, OURS, rule("filter", "INPUT", 7, COMMENT, COUNTER, {"goto": {"target": "KUBE-FIREWALL"}})],
+        f"delete rule ip filter INPUT handle 7\n{WITHOUT_OURS}delete table ip filter\n",
+    ),
+    "a rule of others": ([INPUT, OURS, rule("filter", "INPUT", 9, ACCEPT)], WITHOUT_OURS),
+    "a chain of others": ([INPUT, OURS, chain("filter", "docker")], WITHOUT_OURS),
+    "a policy of others": (
+        [INPUT, OURS, chain("filter", "FORWARD", hook="forward", policy="drop")],
+        WITHOUT_OURS,
+    ),
+    "chains of ours in a table of others": (
+        [chain("mine", "KUBE-X")],
+        "flush chain ip mine KUBE-X\ndelete chain ip mine KUBE-X\n",
+    ),
+    "nothing of ours": ([INPUT, rule("filter", "INPUT", 3, ACCEPT)], ""),
+    "a name that only has ours in it": ([INPUT, chain("filter", "MY-KUBE-X"), chain("filter", "kube-x")], ""),
+    "a table that goes whole, as check mode sees it": ([chain("kube-proxy", "KUBE-X")], ""),
+    "no table": ([], ""),
+    "our mark is accepted": (
+        [INPUT, rule("filter", "INPUT", 7, COMMENT, marked(), COUNTER, ACCEPT)],
+        "delete rule ip filter INPUT handle 7\ndelete table ip filter\n",
+    ),
+    "our mark is accepted, as an older nft lists it": (
+        [INPUT, rule("filter", "INPUT", 7, {"xt": None}, marked(), COUNTER, ACCEPT)],
+        "delete rule ip filter INPUT handle 7\ndelete table ip filter\n",
+    ),
+    "our mark is dropped": ([INPUT, rule("filter", "INPUT", 7, COMMENT, marked(), COUNTER, {"drop": None})], ""),
+    "a mark in a table of others": ([INPUT, rule("mine", "INPUT", 7, COMMENT, marked(), COUNTER, ACCEPT)], ""),
+    "another mark": ([INPUT, rule("filter", "INPUT", 7, marked(right=0), COUNTER, ACCEPT)], ""),
+    "packets without our mark": ([INPUT, rule("filter", "INPUT", 7, marked("!="), COUNTER, ACCEPT)], ""),
+    "two marks": ([INPUT, rule("filter", "INPUT", 7, marked(right=1), marked(), COUNTER, ACCEPT)], ""),
+    "our mark of one owner": (
+        [INPUT, rule("filter", "INPUT", 7, {"xt": {"type": "match", "name": "owner"}}, marked(), COUNTER, ACCEPT)],
+        "",
+    ),
+    "our mark at a rate": (
+        [INPUT, rule("filter", "INPUT", 7, marked(), {"limit": {"rate": 1, "per": "second"}}, COUNTER, ACCEPT)],
+        "",
+    ),
+    "our mark and no other bit": ([INPUT, rule("filter", "INPUT", 7, marked(left=MARK), COUNTER, ACCEPT)], ""),
+}
+NFT = """case $* in
+*list*) echo "$@" >$place/$machine.listed; cat $place/$machine.json;;
+*) cat >$place/$machine.nft;;
+esac
+"""
+SWEEP = [{"ansible.builtin.include_role": {"name": "reset", "tasks_from": "nft"}}]
 
 
-def test_a_rule_that_accepts_packets_for_our_mark_goes() -> None:
-    rules = [
-        table("filter"),
-        chain("filter", "INPUT", **BASE),
-        rule("filter", "INPUT", 7, COMMENT, marked(), COUNTER, {"accept": None}),
-    ]
-    removed, script = network.commands(rules, ("KUBE-",), ("0x20000/0x20000",))
-    assert removed == []
-    assert script == ["delete rule ip filter INPUT handle 7", "delete table ip filter"]
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with what nft was told on a machine of each firewall, and with what Ansible said."""
+    place = tmp_path_factory.mktemp("swept")
+    machines = {f"m{number}": entries for number, (entries, _) in enumerate(FIREWALLS.values())}
+    for name, entries in machines.items():
+        (place / f"{name}.json").write_text(json.dumps({"nftables": [{"metainfo": {}}, *entries]}), encoding="utf-8")
+    said = run_here(place, [{"vars": HARMLESS, "tasks": SWEEP}], {"nft": NFT}, **{name: {} for name in machines})
+    (place / "said").write_text(said, encoding="utf-8")
+    return place
 
 
-@pytest.mark.parametrize(
-    "theirs",
-    [
-        rule("filter", "INPUT", 7, COMMENT, marked(), COUNTER, {"drop": None}),
-        rule("mine", "INPUT", 7, COMMENT, marked(), COUNTER, {"accept": None}),
-        rule("filter", "INPUT", 7, marked(right=0), {"accept": None}),
-        rule("filter", "INPUT", 7, marked("!="), {"accept": None}),
-        rule("filter", "INPUT", 7, marked(right=1), marked(), {"accept": None}),
-        rule("filter", "INPUT", 7, {"xt": {"type": "match", "name": "owner"}}, marked(), {"accept": None}),
-        rule("filter", "INPUT", 7, marked(), {"limit": {"rate": 1, "per": "second"}}, {"accept": None}),
-        rule("filter", "INPUT", 7, marked(left=MARK), {"accept": None}),
-    ],
-)
-def test_a_rule_that_does_otherwise_with_a_mark_stays(theirs: dict[str, Any]) -> None:
-    rules = [table("filter"), chain("filter", "INPUT", **BASE), theirs]
-    assert network.commands(rules, ("KUBE-",), ("0x20000/0x20000",)) == ([], [])
+@pytest.mark.parametrize("what", FIREWALLS)
+def test_chains_and_rules_of_ours_go_and_others_stay(what: str, swept: Path) -> None:
+    machine = f"m{list(FIREWALLS).index(what)}"
+    told = swept / f"{machine}.nft"
+    assert (swept / f"{machine}.listed").read_text(encoding="utf-8") == "--json --stateless list ruleset\n"
+    script = told.read_text(encoding="utf-8") if told.exists() else ""
+    assert script.rstrip("\n") == FIREWALLS[what][1].rstrip("\n")
+    changed = int(bool(FIREWALLS[what][1]))
+    said = (swept / "said").read_text(encoding="utf-8")
+    assert re.search(rf"^{machine} +: ok=\d+ +changed={changed} +unreachable=0 +failed=0 ", said, re.MULTILINE), said
 
 
-def test_without_rules_of_ours_there_is_nothing_to_do() -> None:
-    rules = [table("filter"), chain("filter", "INPUT", **BASE), rule("filter", "INPUT", 3, {"accept": None})]
-    assert network.commands(rules, ("KUBE-",)) == ([], [])
+def test_check_mode_says_which_chains_would_go_and_reads_no_set(tmp_path: Path) -> None:
+    (tmp_path / "here.json").write_text(json.dumps({"nftables": [INPUT, OURS]}), encoding="utf-8")
+    said = run_here(tmp_path, [{"vars": HARMLESS, "tasks": SWEEP}], {"nft": NFT}, ["--check"], here={})
+    assert "KUBE-FIREWALL" in said
+    assert "changed=1 " in said
+    assert (tmp_path / "here.listed").read_text(encoding="utf-8") == "--json --stateless list chains\n"
+    assert not (tmp_path / "here.nft").exists()
+
+
+def test_a_firewall_that_cannot_be_read_ends_a_reset_with_the_remedy(tmp_path: Path) -> None:
+    said = run_here(tmp_path, [{"vars": HARMLESS, "tasks": SWEEP}], {"nft": "kill -SEGV $$"}, here={})
+    words = (
+        "cannot remove leftovers in the firewall: `nft --json --stateless list ruleset` ended with status -11: remove"
+    )
+    check_refusal(said, "here", words, "or install a newer nftables")
