@@ -127,6 +127,7 @@ EDITS = dict(
         field("runtime.name", "crio", REFUSED),
         field("runtime.systemdCgroup", False, "reconfigure"),
         field("runtime.withinLimits", True, "reconfigure"),
+        field("runtime.registries", [{"name": "registry.example"}], "reconfigure"),
         field("runtime.config", {"max_concurrent_downloads": 9}, "reconfigure"),
         field("etcd.extraArgs", {"snapshot-count": "5000"}, "reconfigure"),
         field("etcd.backup.beforeDisruption", True, REFUSED),

@@ -91,6 +91,35 @@ def test_another_server_behind_the_mirrors_name_is_found() -> None:
     assert "192.0.2.1" in str(found)
 
 
+FURTHER = [{"name": "registry.example:5050"}, {"name": "10.0.0.1:5001", "server": "http://10.0.0.1:5002"}]
+
+
+def with_further(**changed: str) -> Change:
+    """Return what gives a machine with containerd further registries; `changed`: other URLs than they have."""
+    urls = {"registry.example:5050": "https://registry.example:5050", "10.0.0.1:5001": "http://10.0.0.1:5002", **changed}
+
+    def change(raw: guests.Json) -> None:
+        raw["registries"] += urls
+        raw["servers"] |= {f"/etc/containerd/certs.d/{name}/hosts.toml": [url] for name, url in urls.items()}
+
+    return change
+
+
+def test_further_registries_of_the_cell_are_asked_where_it_says() -> None:
+    asked = guests.expected(variables={**VARIABLES, "cluster_registries": FURTHER})
+
+    def judged(change: Change) -> list[str]:
+        there = {**setups(change), "cp-0": setups(change, of="cp-0")["cp-0"]}
+        return [str(one) for one in wrong_runtime_settings(running(), there, asked)]
+
+    assert judged(with_further()) == []
+    (cp, w) = judged(with_further(**{"10.0.0.1:5001": "http://192.0.2.1:5002"}))
+    assert "10.0.0.1:5001/hosts.toml: expected servers other than 10.0.0.1:5002" in cp
+    assert "192.0.2.1" in w
+    assert "registries" in " ".join(judged(lambda _: None))
+    assert "no such folder" in " ".join(map(str, wrong_runtime_settings(running(), setups(with_further()), EXPECTED)))
+
+
 def test_nothing_is_judged_of_a_product_that_says_nothing() -> None:
     (found,) = wrong_runtime_settings(running(), setups(), guests.expected(leaves=foreign.UNSAID))
     assert isinstance(found, Unjudged)
@@ -145,6 +174,18 @@ def test_only_well_machines_with_crio_pass() -> None:
 )
 def test_another_setting_of_crio_is_found(change: Change, words: str) -> None:
     assert words in " ".join(of_crio(change))
+
+
+def test_crio_asks_further_registries_where_the_cell_says() -> None:
+    asked = guests.expected(variables={**WITH_CRIO.variables, "cluster_registries": FURTHER[1:]})
+
+    def judged(location: str) -> list[str]:
+        text = f"[[registry]]\nprefix = '10.0.0.1:5001'\nlocation = '{location}'\n"
+        programs, around = as_crio(registries(text))
+        return [str(one) for one in wrong_runtime_settings(programs, around, asked)]
+
+    assert judged("10.0.0.1:5002") == []
+    assert "expected servers other than 10.0.0.1:5002" in " ".join(judged("192.0.2.1:5002"))
 
 
 def test_machines_without_a_file_for_registries_are_found() -> None:
