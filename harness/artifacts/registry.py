@@ -50,8 +50,10 @@ auth:
 """
 # Who pulls what was delivered. The password is no secret: it is there so that pulls without one fail, as in a private
 # registry; it opens nothing else, and only an instance's own machines and its host reach the port.
-PULLER, PULL_PASSWORD = "guest", "guest"  # noqa: S105 - see above
-PULLER_ENTRY = "guest:$2b$10$vmatrixdeliveriespulleQ8SKiL8MkQByJ5kO7j36A8w4LzPBQF2\n"  # bcrypt, as htpasswd -B writes it
+PULLER, PULL_PASSWORD = "guest", "guest"
+PULLER_ENTRY = (
+    "guest:$2b$10$vmatrixdeliveriespulleQ8SKiL8MkQByJ5kO7j36A8w4LzPBQF2\n"  # bcrypt, as htpasswd -B writes it
+)
 # Signs the state of uploads that continue on another replica; there is no other replica and no authentication.
 SECRET = "single-replica"  # noqa: S105 - see above
 DOCKER = "application/vnd.docker.distribution.manifest.v2+json"  # of an archive that `docker save` wrote

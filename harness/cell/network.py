@@ -82,7 +82,7 @@ def outside(site: Site, cell: Cell) -> manifests.Outside:
     """
     ways_out = [
         way
-        for endpoint in endpoints(mirror_of(site.mirror, cell.vars))
+        for endpoint in (*endpoints(mirror_of(site.mirror, cell.vars)), *_pulls(site, cell))
         for way in _to(endpoint, known=bool(site.egress_networks))
     ]
     ways_out += [{"to": [_block(network)]} for network in site.egress_networks]
@@ -101,6 +101,13 @@ def endpoints(mirror: Mirror) -> tuple[Endpoint, ...]:
         Endpoint("mirror_http", http.hostname or "", http.port or PORTS.get(http.scheme, 80)),
         Endpoint("registry", registry.hostname or "", registry.port or PORTS["https"]),
     )
+
+
+def _pulls(site: Site, cell: Cell) -> Iterator[Endpoint]:
+    """Yield where machines pull what is delivered into their cluster."""
+    if cell.pulls_deliveries and site.pulls:
+        url = urlsplit(f"//{site.pulls}")
+        yield Endpoint("pulls of deliveries", url.hostname or "", url.port or PORTS["https"])
 
 
 def needs_internet(site: Site, cell: Cell) -> bool:

@@ -1,10 +1,10 @@
 """Packet filter of the host: the instance's table, what tables of others drop, and whether guests reach the mirror.
 
 Of the host, guests reach the mirror, the registry, and where they pull what was delivered, alone. The machine that runs
-the infra cluster's own pods is not a guest of a cell: it reaches the API and the registry of deliveries, too. The bridges' own filters
-(harness/embedded/machines/netns.py) say the same where guests' packets come from. The table holds when one of them does
-not: a guest is root, and its netlink reaches the namespace of its bridge, not the host's. It judges only what comes in
-from, or goes out to, the instance's own links.
+the infra cluster's own pods is not a guest of a cell: it reaches the API and the registry of deliveries, too. The
+bridges' own filters (harness/embedded/machines/netns.py) say the same where guests' packets come from. The table holds
+when one of them does not: a guest is root, and its netlink reaches the namespace of its bridge, not the host's. It
+judges only what comes in from, or goes out to, the instance's own links.
 
 Tables of others are read and never changed. Whether guests get through them is tried as a guest does it: from a network
 namespace of its own, over a link that is named as guests' are.

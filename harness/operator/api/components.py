@@ -59,9 +59,8 @@ def switch(what: str) -> bool | None:
     return made
 
 
-_REGISTRY_HOST = (
-    r"(([A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?[.])*[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?"
-)
+_LABEL = "[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?"
+_REGISTRY_HOST = rf"(({_LABEL}[.])*{_LABEL}|\[[0-9a-fA-F:]+\])(:[0-9]{{1,5}})?"
 
 
 class FurtherRegistry(ApiModel):

@@ -11,6 +11,7 @@ import pytest
 
 from harness.cell.product.declared import _DeclaredPhase, new_traces, read_values
 from harness.errors import ProductError
+from harness.model import Phase
 from harness.spec.models.product_declared import DeletedObject, InObject
 from harness.until import Deadline, NotYet
 
@@ -78,7 +79,8 @@ class Patient:
 
 def deleting(cluster: Answers, tmp_path: Path) -> tuple[Any, Patient]:
     """Return a phase in which objects are deleted, and who waits."""
-    wanted, outer = SimpleNamespace(log=tmp_path / "log"), SimpleNamespace(cluster=cluster)
+    wanted = SimpleNamespace(log=tmp_path / "log", phase=Phase("put-back"), guest=None)
+    outer = SimpleNamespace(cluster=cluster)
     return _DeclaredPhase(cast("Any", wanted), cast("Any", outer), cast("Any", None), tmp_path), Patient()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness.validate.expected import ExpectedGuest
 from harness.validate.findings import Unjudged
 from harness.validate.topics.runtime import from_mirror, other_configuration, other_images, wrong_runtime_settings
 from tests.unit.validate import foreign, guests
@@ -96,7 +97,11 @@ FURTHER = [{"name": "registry.example:5050"}, {"name": "10.0.0.1:5001", "server"
 
 def with_further(**changed: str) -> Change:
     """Return what gives a machine with containerd further registries; `changed`: other URLs than they have."""
-    urls = {"registry.example:5050": "https://registry.example:5050", "10.0.0.1:5001": "http://10.0.0.1:5002", **changed}
+    urls = {
+        "registry.example:5050": "https://registry.example:5050",
+        "10.0.0.1:5001": "http://10.0.0.1:5002",
+        **changed,
+    }
 
     def change(raw: guests.Json) -> None:
         raw["registries"] += urls
@@ -125,16 +130,17 @@ def test_nothing_is_judged_of_a_product_that_says_nothing() -> None:
     assert isinstance(found, Unjudged)
 
 
-def of_crio(change: Change = lambda _: None) -> list[str]:
-    """Return what is found of machines with CRI-O, the worker's programs and surroundings changed."""
+def of_crio(change: Change = lambda _: None, *, of_all: bool = False, expected: ExpectedGuest = WITH_CRIO) -> list[str]:
+    """Return what is found of machines with CRI-O, the worker's programs and surroundings changed, or all machines'."""
 
     def worker(raw: guests.Json) -> None:
         in_place_of_containerd(raw)
         change(raw)
 
-    programs = running(in_place_of_containerd, of="cp-0") | {"w-0": running(worker)["w-0"]}
-    around = setups(in_place_of_containerd, of="cp-0") | {"w-0": setups(worker)["w-0"]}
-    return [str(one) for one in wrong_runtime_settings(programs, around, WITH_CRIO)]
+    other = worker if of_all else in_place_of_containerd
+    programs = running(other, of="cp-0") | {"w-0": running(worker)["w-0"]}
+    around = setups(other, of="cp-0") | {"w-0": setups(worker)["w-0"]}
+    return [str(one) for one in wrong_runtime_settings(programs, around, expected)]
 
 
 def crio(old: str, new: str) -> Change:
@@ -181,8 +187,7 @@ def test_crio_asks_further_registries_where_the_cell_says() -> None:
 
     def judged(location: str) -> list[str]:
         text = f"[[registry]]\nprefix = '10.0.0.1:5001'\nlocation = '{location}'\n"
-        programs, around = as_crio(registries(text))
-        return [str(one) for one in wrong_runtime_settings(programs, around, asked)]
+        return of_crio(registries(text), of_all=True, expected=asked)
 
     assert judged("10.0.0.1:5002") == []
     assert "expected servers other than 10.0.0.1:5002" in " ".join(judged("192.0.2.1:5002"))
