@@ -21,10 +21,10 @@ def chain(index: int, name: str) -> list[str]:
     return lines[start : lines.index("}", start)]
 
 
-def test_guests_open_connections_to_the_mirror_and_the_registry_alone() -> None:
+def test_guests_open_connections_to_what_is_served_to_them_alone() -> None:
     icmp = "icmp type { echo-request, echo-reply, destination-unreachable, time-exceeded, parameter-problem }"
     assert chain(3, "from_guests") == [
-        "ip daddr 10.216.0.1 tcp dport { 5000, 8080 } accept",
+        "ip daddr 10.216.0.1 tcp dport { 5000, 8080, 5002 } accept",
         'iifname "vmx3h250" ip daddr 10.216.0.1 tcp dport { 6443, 5001 } accept',
         f"ip daddr 10.216.0.0/16 {icmp} accept",
         "ip daddr 10.216.0.0/16 tcp flags & (syn | ack) != syn accept",
