@@ -234,9 +234,12 @@ class Rollouts:
         status: bool | None = False
         if wanted.outcome == "Ready":
             since = self._silent.setdefault(_key(delivery), time.monotonic())
-            last = next((one.status for one in delivery.status.conditions if one.type == DEPLOYED), "Unknown")
-            late = time.monotonic() - since >= SILENT_SECONDS
-            status = None if late else {"True": True, "False": False}.get(last)
+            last = next((one for one in delivery.status.conditions if one.type == DEPLOYED), None)
+            if time.monotonic() - since >= SILENT_SECONDS or last is None:
+                status = None
+            else:  # of an edit that came meanwhile, nothing is there yet
+                edited = (last.observed_generation or 0) < delivery.metadata.generation
+                status = {"True": not edited, "False": False}.get(last.status)
         return Looked(delivery.status, (DEPLOYED, status, reason, error.with_hint), GUEST_SECONDS)
 
     def _pull_secret(self, delivery: Delivery) -> bytes | None:

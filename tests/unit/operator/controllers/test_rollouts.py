@@ -373,6 +373,17 @@ def test_what_is_said_of_a_guest_that_does_not_answer_stays_for_a_while(
     assert guest.get(DEPLOYMENT, "shop", "team")
 
 
+def test_an_edit_while_a_guest_does_not_answer_is_not_said_to_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop, _ = delivered_into(monkeypatch)
+    silence(monkeypatch, shop, VmatrixError("GET https://10.0.0.1:6443/: connection refused"))
+    shop.settle()
+    assert shop.said("Ready")[0] == "True"
+    shop.edit(deploy={**GUEST["deploy"], "ports": [{"name": "http", "port": 80}], "replicas": 2})
+    shop.settle()
+    assert shop.said("Deployed")[:2] == ("False", "Unreachable")
+    assert shop.said("Ready")[0] == "False"
+
+
 def test_nothing_runs_any_more_in_a_guest_that_is_gone_and_all_of_it_in_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
