@@ -20,7 +20,9 @@ SCRIPT = ROOT / "examples" / "script"
 KUBESPRAY = ROOT / "examples" / "kubespray"
 OPERATOR = ROOT / "examples" / "operator"
 DELIVERS = {"deliver", "deliver-bad", "put-back"}  # phases that only vmatrix's own matrix has
-DELIVERING = '{% if values.scenario == "deliver" %}'  # what they need begins so, at the end of the template
+DELIVERING = (
+    '{% if values.scenario in ["deliver", "deliver-guest"] %}'  # what they need begins so, at the end of the template
+)
 
 
 def test_the_scripts_phases_are_those_that_it_knows() -> None:

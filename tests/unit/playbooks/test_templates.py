@@ -43,7 +43,7 @@ TEMPLATES = {
     "kubeadm-join.yml": "node/templates/kubeadm-join.yml.j2",
     "config-v3.toml": "container_runtime/templates/config-v3.toml.j2",
     "config-v2.toml": "container_runtime/templates/config-v2.toml.j2",
-    "endpoints.json": "../../tests/unit/playbooks/endpoints.json.j2",
+    "servers.json": "../../tests/unit/playbooks/servers.json.j2",
     "hosts.toml": "container_runtime/templates/hosts.toml.j2",
     "crio.conf": "container_runtime/templates/crio.conf.j2",
     "registries.conf": "container_runtime/templates/registries.conf.j2",
@@ -276,11 +276,11 @@ OTHERS = [
     {"name": "registry.example:5050", "ca": "-----BEGIN CERTIFICATE-----"},
     {"name": "10.0.0.1:5001", "server": "http://10.0.0.1:5002"},
 ]
-ENDPOINTS = [
-    {"name": "10.0.0.1:5000", "ca": "", "server": "http://10.0.0.1:5000"},
-    {**OTHERS[0], "server": "https://registry.example:5050"},
-    {**OTHERS[1], "ca": ""},
-]
+SERVERS = {
+    "10.0.0.1:5000": "http://10.0.0.1:5000",
+    "registry.example:5050": "https://registry.example:5050",
+    "10.0.0.1:5001": "http://10.0.0.1:5002",
+}
 
 
 def test_crio_asks_further_registries_where_they_are(tmp_path: Path) -> None:
@@ -293,14 +293,14 @@ def test_crio_asks_further_registries_where_they_are(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("endpoint", ENDPOINTS)
-def test_containerd_asks_further_registries_where_they_are(tmp_path: Path, endpoint: dict[str, str]) -> None:
-    names = frozenset({"hosts.toml", "endpoints.json"})
+@pytest.mark.parametrize("name", SERVERS)
+def test_containerd_asks_further_registries_where_they_are(tmp_path: Path, name: str) -> None:
+    names, endpoint = frozenset({"hosts.toml", "servers.json"}), {"key": name, "value": SERVERS[name]}
     directory = render("cp1-w1", tmp_path, names, cluster_registries=OTHERS, container_runtime_endpoint=endpoint)
-    assert json.loads((directory / "endpoints.json").read_text()) == ENDPOINTS
+    assert json.loads((directory / "servers.json").read_text()) == SERVERS
     hosts = tomllib.loads((directory / "hosts.toml").read_text())
-    ca = {"ca": f"/etc/containerd/certs.d/{endpoint['name']}/ca.crt"} if endpoint["ca"] else {}
-    assert hosts == {"server": endpoint["server"], **ca, "host": {}}
+    ca = {"ca": f"/etc/containerd/certs.d/{name}/ca.crt"} if name == OTHERS[0]["name"] else {}
+    assert hosts == {"server": SERVERS[name], **ca, "host": {}}
 
 
 def test_flannel_writes_the_kind_of_rules_that_kube_proxy_does(rendered: Path, all_in_one: Path) -> None:
