@@ -144,8 +144,8 @@ def test_tables_of_iptables_legacy_are_named(monkeypatch: pytest.MonkeyPatch, tm
     [
         (
             '"chain": "ufw-user-input"',
-            "ufw allow proto tcp from 10.215.0.0/16 to 10.215.0.1 port 5000,8080; "
-            "ufw allow proto tcp from fd76:6d78:d7::/48 to fd76:6d78:d7::1 port 5000,8080",
+            "ufw allow proto tcp from 10.215.0.0/16 to 10.215.0.1 port 5000,8080,5002; "
+            "ufw allow proto tcp from fd76:6d78:d7::/48 to fd76:6d78:d7::1 port 5000,8080,5002",
         ),
         (
             '"table": "firewalld"',
@@ -154,7 +154,7 @@ def test_tables_of_iptables_legacy_are_named(monkeypatch: pytest.MonkeyPatch, tm
         (
             "",
             "let TCP from 10.215.0.0/16 to 10.215.0.1 and from fd76:6d78:d7::/48 to fd76:6d78:d7::1, "
-            "ports 5000,8080, in: nft list ruleset; iptables-legacy-save",
+            "ports 5000,8080,5002, in: nft list ruleset; iptables-legacy-save",
         ),
     ],
 )

@@ -204,6 +204,7 @@ ELSEWHERE = {
     "certificates.extraSans.0": "by `extraSans`",
     "network.loadBalancerAddresses.0": "by `loadBalancerAddresses`",
     "authentication.jwt.0": "by `jwt`",
+    "runtime.registries.0": "by `registries`",
     "hardening.tls.cipherSuites.0": "by `cipherSuites`",
     "hardening.admissionPlugins.0": "by `admissionPlugins`",
     "hardening.eventRateLimits.0": "by `eventRateLimits`",
