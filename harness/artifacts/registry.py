@@ -48,7 +48,7 @@ auth:
     realm: deliveries
     path: {users}
 """
-# Who pulls what was delivered. The password is no secret: it is there so that pulls without one fail, as in a private
+# Who pulls what was delivered. Everybody knows the password: it is there so that pulls without one fail, as in a private
 # registry; it opens nothing else, and only an instance's own machines and its host reach the port.
 PULLER, PULL_PASSWORD = "guest", "guest"
 PULLER_ENTRY = (
