@@ -48,8 +48,8 @@ auth:
     realm: deliveries
     path: {users}
 """
-# Who pulls what was delivered. Everybody knows the password: it is there so that pulls without one fail, as in a private
-# registry; it opens nothing else, and only an instance's own machines and its host reach the port.
+# Who pulls what was delivered. Everybody knows the password: it is there so that pulls without one fail, as in a
+# private registry; it opens nothing else, and only an instance's own machines and its host reach the port.
 PULLER, PULL_PASSWORD = "guest", "guest"
 PULLER_ENTRY = (
     "guest:$2b$10$vmatrixdeliveriespulleQ8SKiL8MkQByJ5kO7j36A8w4LzPBQF2\n"  # bcrypt, as htpasswd -B writes it
