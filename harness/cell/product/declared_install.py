@@ -24,6 +24,7 @@ from harness.infra.cluster.kubevirt import LOCAL_PATH
 from harness.kube.client import Cluster, Json, named, resource_of
 from harness.kube.objects import dig, is_condition
 from harness.kube.resources import CRD, DEPLOYMENT, NAMESPACE, STORAGE_CLASS, Resource
+from harness.kube.rollout import waits_for
 from harness.proc import CommandFailed, run
 from harness.spec.models.product_declared import Manifests
 from harness.until import Deadline, NotYet, TimedOut, until
@@ -85,11 +86,26 @@ def apply_all(cluster: Cluster, namespace: str, objects: Sequence[Json], deadlin
 
 
 def apply_in_guest(cluster: Cluster, objects: Sequence[Json], deadline: Deadline) -> None:
-    """Apply objects server-side in a guest cluster, in their order; those that name no namespace in `default`."""
+    """Apply objects server-side in a guest cluster, in their order, and wait until their Deployments are available.
+
+    Those that name no namespace are applied in `default`.
+    """
     for obj in objects:
         resource = served(cluster, obj["apiVersion"], obj["kind"], deadline)
         space = {"namespace": obj["metadata"].get("namespace", "default")} if resource.namespaced else {}
-        cluster.apply(resource, {**obj, "metadata": {**obj["metadata"], **space}})
+        made = cluster.apply(resource, {**obj, "metadata": {**obj["metadata"], **space}})
+        if resource == DEPLOYMENT:
+            _wait_for_guests(cluster, made, deadline)
+
+
+def _wait_for_guests(cluster: Cluster, deployment: Json, deadline: Deadline) -> None:
+    meta = deployment["metadata"]
+
+    def look() -> bool | NotYet:
+        why = waits_for(cluster.get(DEPLOYMENT, meta["name"], meta["namespace"]) or deployment)
+        return NotYet(why) if why else True
+
+    until(look, deadline=deadline, what=f"Deployment {meta['name']} in the guest to be available")
 
 
 def _apply_with(cluster: Cluster, namespace: str, objects: Sequence[Json], deadline: Deadline) -> None:

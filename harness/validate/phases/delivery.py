@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from harness.artifacts.registry import digest_in
 from harness.errors import HarnessBug
-from harness.infra.deliveries import CLIENT, CLIENT_LABEL, Pushed, Request, pushed, read_requests
+from harness.infra.deliveries import CLIENT, CLIENT_LABEL, NO_SERVICE, Pushed, Request, pushed, read_requests
 from harness.kube.client import Cluster, Json, resource_of
 from harness.kube.objects import condition, deleting, dig, parse_time, phase
 from harness.kube.resources import DEPLOYMENT, POD, SERVICE, Resource
@@ -237,7 +237,6 @@ def not_made_again(
 
 PUT_BACK_SECONDS = 10.0  # in a guest, by docs/operator/delivery.md
 BUSY_SECONDS = 10.0  # that a busy host sends requests and looks at a guest late
-NO_SERVICE = "there is no Service"  # how the client's words begin
 
 
 def put_back_late(cluster: Cluster, namespace: str, sight: DeliverySight, name: str) -> list[Mismatch]:

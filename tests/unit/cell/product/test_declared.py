@@ -12,6 +12,7 @@ import pytest
 from harness.cell.product import declared
 from harness.cell.product.declared import _DeclaredPhase, new_traces, read_values
 from harness.errors import HarnessBug, ProductError
+from harness.kube.client import Cluster
 from harness.model import Phase
 from harness.spec.models.product_declared import DeletedObject, InObject
 from harness.until import Deadline, NotYet
@@ -115,6 +116,6 @@ def test_what_was_delivered_into_a_guest_is_deleted_there(tmp_path: Path, monkey
     with pytest.raises(HarnessBug, match="no way to the guest cluster"):
         phase._take_away(SHOP[:1], cast("Any", watched), Deadline.after(60.0))
     phase.wanted.guest = tmp_path / "kubeconfig"
-    monkeypatch.setattr(declared.Cluster, "from_kubeconfig", lambda _: guest)
+    monkeypatch.setattr(Cluster, "from_kubeconfig", lambda _: guest)
     phase._take_away(SHOP[:1], cast("Any", watched), Deadline.after(60.0))
     assert (guest.deleted, beside.deleted) == (["shop"], [])

@@ -19,7 +19,7 @@ from harness.cell.provision import told
 from harness.cell.variables import named_machines
 from harness.infra.deliveries import CLIENT, CLIENT_LABEL
 from harness.kube.client import Cluster, Json
-from harness.kube.resources import CLUSTER_ROLE, SERVICE_ACCOUNT
+from harness.kube.resources import CLUSTER_ROLE, DEPLOYMENT, SERVICE_ACCOUNT
 from harness.machines.kubevirt.manifests import GoldenImage
 from harness.model import Cell, Environment, Machine, Mirror
 from harness.operator.api.clusterdeployment import ClusterDeployment
@@ -32,7 +32,8 @@ from harness.paths import packaged_dir
 from harness.plan.tiers import tier_cells
 from harness.spec import load_spec
 from harness.spec.variables import merged
-from harness.until import Deadline
+from harness.until import Deadline, TimedOut
+from harness.validate.facts.cluster import OF_CHECKS
 from tests.unit.fake_cluster import FakeCluster
 from tests.unit.shipped_timeouts import TIMEOUTS
 
@@ -346,8 +347,12 @@ def test_the_guest_has_the_client_and_the_infra_cluster_the_git_server(into_gues
     inside = objects(template, values, FOLDER, 60.0)
     (client,) = of_kind(inside, "Deployment")
     assert CLIENT_LABEL in client["spec"]["template"]["metadata"]["labels"]
-    (binding,) = of_kind(inside, "ClusterRoleBinding")
-    assert binding["subjects"][0]["namespace"] == "default", "the operator makes the application's namespace"
+    (space,) = of_kind(inside, "Namespace")
+    assert client["metadata"]["namespace"] == space["metadata"]["name"] != "ns", "the operator makes that"
+    assert OF_CHECKS.match(space["metadata"]["name"]), "it is none of the guest's"
+    pod = client["spec"]["template"]["spec"]
+    assert pod["containers"][0]["command"][-2:] == ["dns-client", "ns"]
+    assert pod["automountServiceAccountToken"] is False
 
 
 def test_what_lies_in_a_guest_is_applied_in_its_namespace_or_in_default() -> None:
@@ -361,3 +366,15 @@ def test_what_lies_in_a_guest_is_applied_in_its_namespace_or_in_default() -> Non
         apply_in_guest(cluster, [role, account, other], Deadline.after(60.0))
     assert [one["metadata"]["namespace"] for one in cluster.all(SERVICE_ACCOUNT)] == ["default", "other"]
     assert "namespace" not in cluster.all(CLUSTER_ROLE)[0]["metadata"]
+
+
+def test_what_runs_in_a_guest_is_waited_for() -> None:
+    cluster = FakeCluster()
+    status = {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1}
+    client = DEPLOYMENT.manifest("client", "other", labels={}, spec={"replicas": 1})
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(declared_install, "resource_of", lambda *_: DEPLOYMENT)
+        with pytest.raises(TimedOut, match="Deployment client in the guest to be available"):
+            apply_in_guest(cluster, [client], Deadline.after(0.0))
+        cluster.merge(DEPLOYMENT, "client", {"status": status}, "other")
+        apply_in_guest(cluster, [client], Deadline.after(60.0))

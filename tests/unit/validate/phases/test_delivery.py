@@ -20,7 +20,7 @@ from harness.rundir import AttemptDir
 from harness.spec.models.product_declared import DeletedObject
 from harness.validate.phases import delivery
 from harness.validate.phases.delivery import DeliverySight, look, revisions
-from harness.validate.topics.ingress import WebAnswer
+from harness.validate.topics.ingress import Page, WebAnswer
 from tests.unit.fake_cluster import FakeCluster
 
 GOOD, BAD = Pushed("deliver-2", "a" * 40, f"{'a' * 40} second"), Pushed("deliver-bad", "b" * 40, f"{'b' * 40} bad")
@@ -224,7 +224,12 @@ def test_every_node_is_asked_by_the_host_of_the_ingress(
     answer: WebAnswer, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, str]] = []
-    monkeypatch.setattr(delivery, "get_page", lambda address, page, _: asked.append((address, str(page))) or answer)
+
+    def get_page(address: str, page: Page, _: float) -> WebAnswer:
+        asked.append((address, str(page)))
+        return answer
+
+    monkeypatch.setattr(delivery, "get_page", get_page)
     found = delivery.misled(INGRESS, GOOD, {"cp-0": "10.0.0.1", "w-0": "10.0.0.2"}, 1.0)
     assert asked == [(address, "http://shop.example/") for address in ("10.0.0.1", "10.0.0.2")]
     assert words in "; ".join(map(str, found))
