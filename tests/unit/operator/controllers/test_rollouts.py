@@ -12,7 +12,6 @@ from harness.kube.client import ApiFailure
 from harness.kube.objects import dig
 from harness.kube.resources import CONFIG_MAP, DEPLOYMENT, INGRESS, NAMESPACE, POD, SECRET, SERVICE
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT, DELIVERY
-from harness.operator.controllers import rollouts
 from harness.operator.controllers.guest import NoKubeconfig
 from harness.operator.controllers.rollouts import GUEST_SECONDS, HOME_SECONDS, SOON_SECONDS
 from tests.unit.operator.api.deliveries import delivery
@@ -352,7 +351,7 @@ def test_what_is_said_of_a_guest_that_does_not_answer_stays_for_a_while(
     shop, guest = delivered_into(monkeypatch)
     answers = shop.rollouts._targets._access.open
     moment = [1000.0]
-    monkeypatch.setattr(rollouts.time, "monotonic", lambda: moment[0])
+    monkeypatch.setattr("harness.operator.controllers.rollouts.time.monotonic", lambda: moment[0])
     silence(monkeypatch, shop, error)
     for later in (0.0, 60.0, 59.0):
         moment[0] += later
