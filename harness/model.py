@@ -69,6 +69,7 @@ class Phase:
     restarts: names of those machines.
     data_of: the index of the phase whose beginning the cluster's data may be from afterwards; None: this phase's own.
     delivery: what becomes of a delivered application ("answers"), "" when nothing is said of one.
+    delivery_into: where it runs ("guest"), "" beside the machines.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Phase:
     restarts: tuple[str, ...] = ()
     data_of: int | None = None
     delivery: str = ""
+    delivery_into: str = ""
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,11 @@ class Cell:
     phases: tuple[Phase, ...]
     machines: tuple[PlannedMachine, ...]
     vars: Mapping[str, Any]
+
+    @property
+    def pulls_deliveries(self) -> bool:
+        """Tell whether machines run an application that is delivered in one of the phases."""
+        return any(phase.delivery_into for phase in self.phases)
 
     def stage(self, index: int) -> str:
         """Return a phase's name in steps, logs and items: its own, numbered from the second of that name on."""

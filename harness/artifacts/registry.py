@@ -42,6 +42,18 @@ storage:
 http:
   secret: {secret}
 """
+AUTHENTICATED = """\
+auth:
+  htpasswd:
+    realm: deliveries
+    path: {users}
+"""
+# Who pulls what was delivered. Everybody knows the password: it is there so that pulls without one fail, as in a
+# private registry; it opens nothing else, and only an instance's own machines and its host reach the port.
+PULLER, PULL_PASSWORD = "guest", "guest"
+PULLER_ENTRY = (
+    "guest:$2b$10$vmatrixdeliveriespulleQ8SKiL8MkQByJ5kO7j36A8w4LzPBQF2\n"  # bcrypt, as htpasswd -B writes it
+)
 # Signs the state of uploads that continue on another replica; there is no other replica and no authentication.
 SECRET = "single-replica"  # noqa: S105 - see above
 DOCKER = "application/vnd.docker.distribution.manifest.v2+json"  # of an archive that `docker save` wrote
@@ -68,13 +80,19 @@ def registry_command(
     return command(address, root, store or Store(), progress, read_only=True)
 
 
-def command(address: str, root: Path, store: Store, progress: Progress, *, read_only: bool) -> ServiceCommand:
-    """Return how to start a registry on a storage, for pulls alone or for uploads."""
+def command(
+    address: str, root: Path, store: Store, progress: Progress, *, read_only: bool, log_in: bool = False
+) -> ServiceCommand:
+    """Return how to start a registry on a storage, for pulls alone or for uploads, to all or to PULLER alone."""
     ref = refs.newest(store.catalogue, "registry")
     program = store.obtain(ref.name, ref.version, progress).file("registry")
     root.mkdir(parents=True, exist_ok=True)
     config = root / ("config.yml" if read_only else "config-push.yml")
     text = CONFIG.format(root=root / "storage", secret=SECRET, read_only=str(read_only).lower())
+    if log_in:
+        users = root / "users"
+        write_atomically(users, PULLER_ENTRY)
+        text += AUTHENTICATED.format(users=users)
     write_atomically(config, text)
     # The address is the one thing that is not the same for all: a file per address would stay when its registry ends.
     # It reads variables as YAML, to which the brackets of an IPv6 address are a list.

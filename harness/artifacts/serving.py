@@ -62,6 +62,10 @@ class Supply:
         """Return the registry at host:port that pods of one instance push to, with its storage in a folder."""
         return command(address, root, self.store, self.progress, read_only=False)
 
+    def pulls(self, address: str, root: Path) -> ServiceCommand:
+        """Return a registry at host:port on the storage of another that only reads, for who logs in as PULLER."""
+        return command(address, root, self.store, self.progress, read_only=True, log_in=True)
+
     def publish(self, registry: str) -> tuple[Published, ...]:
         """Have the registry at host:port, one of ours, serve the images; those that are there are left alone."""
         root = _storage()

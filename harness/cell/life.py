@@ -288,10 +288,11 @@ class Life:
         self, index: int, environment: Environment, variables: dict[str, Any], *, again: bool = False
     ) -> PhaseRun:
         timeouts, stage, outer = self.site.timeouts, self.cell.stage(index), self.site.outer
+        phase = self.cell.phases[index]
         if again and outer is not None:
             outer = replace(outer, blows=())
         return PhaseRun(
-            phase=self.cell.phases[index],
+            phase=phase,
             stage=stage,
             environment=environment,
             variables=variables,
@@ -299,6 +300,7 @@ class Life:
             log=self.attempt.files.log(f"{stage}-again" if again else stage),
             on_task=self.on_task,
             outer=outer,
+            guest=self._reached(environment, self.attempt.files.kubeconfig) if phase.delivery_into else None,
             again=again,
         )
 

@@ -7,7 +7,7 @@ doctor` tries it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -62,7 +62,11 @@ def outside(site: Site, cell: Cell) -> manifests.Outside:
     Raises:
         InfraError: the name of the mirror or the registry cannot be resolved.
     """
-    ways_out = list(_to_mirror(mirror_of(site.mirror, cell.vars), known=bool(site.egress_networks)))
+    ways_out = list(
+        _ways_out(
+            (*endpoints(mirror_of(site.mirror, cell.vars)), *_pulls(site, cell)), known=bool(site.egress_networks)
+        )
+    )
     ways_out += [{"to": [block(network)]} for network in site.egress_networks]
     if needs_internet(site, cell):
         ways_out += internet()
@@ -77,17 +81,23 @@ def endpoints(mirror: Mirror) -> tuple[Endpoint, ...]:
     return Endpoint.of_url("mirror_http", mirror.http), Endpoint.of_registry("registry", mirror.registry)
 
 
-def _to_mirror(mirror: Mirror, *, known: bool) -> Iterator[Json]:
-    """Yield the rules that let machines reach the mirror and the registry.
+def _ways_out(ends: Iterable[Endpoint], *, known: bool) -> Iterator[Json]:
+    """Yield the rules that let machines reach these.
 
     known: whether the settings name networks that machines reach; then a name that only guests can resolve is fine.
     """
-    for endpoint in endpoints(mirror):
+    for endpoint in ends:
         try:
             yield rule_to(endpoint, EGRESS)
         except InfraError:
             if not known:
                 raise
+
+
+def _pulls(site: Site, cell: Cell) -> Iterator[Endpoint]:
+    """Yield where machines pull what is delivered into their cluster."""
+    if cell.pulls_deliveries and site.pulls:
+        yield Endpoint.of_registry("pulls of deliveries", site.pulls)
 
 
 def needs_internet(site: Site, cell: Cell) -> bool:

@@ -33,6 +33,7 @@ class Site:
     isolated: whether each cell gets a NetworkPolicy; it allows egress_networks and ingress_networks (CIDRs), too.
     controller_images: those that declared products have asked for, by name, as pods of the infra cluster pull them.
     deliveries: the registry that pods of the infra cluster push to; "" where there is none.
+    pulls: where machines pull from that registry.
     held: what the run uses of this host's cache, which nobody removes meanwhile.
     blows: which programs of declared products are ended while they work, and when.
     options: those that name the infra cluster to another vmatrix command.
@@ -61,6 +62,7 @@ class Site:
     spare: Callable[[str], tuple[str, ...]] = lambda _: ()
     controller_images: Mapping[str, str] = field(default_factory=dict)
     deliveries: str = ""
+    pulls: str = ""
     held: ExitStack = field(default_factory=ExitStack)
     blows: Sequence[Blow] = ()
 

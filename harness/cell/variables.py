@@ -14,6 +14,7 @@ from harness.spec.variables import ETCD_ARGS, ETCD_TIMES, merged, translated
 
 WAY_OUT = "guest_internet"
 CONTROL_PLANE, ETCD = "control_plane", "etcd"  # groups of machines
+REGISTRIES = "cluster_registries"
 METALLB, POOL = "cluster_metallb_version", "cluster_load_balancer_addresses"
 
 
@@ -28,6 +29,7 @@ def variables_of(site: Site, environment: Environment, phase: Phase) -> dict[str
         "cluster_timeout_scale": site.timeout_scale,
         **_sources(site),
         **_pool(site, environment, phase),
+        **_pulls(site, environment.cell),
         **merged(phase.vars, _elections_aside(site.guest_vars, environment.cell)),
         **_way_out(site, environment),
         "cluster_mirror_url": mirror.http,
@@ -60,6 +62,13 @@ def _pool(site: Site, environment: Environment, phase: Phase) -> dict[str, list[
         return {}
     spare = site.spare(environment.machines[0].address)
     return {POOL: list(spare)} if spare else {}
+
+
+def _pulls(site: Site, cell: Cell) -> dict[str, list[dict[str, str]]]:
+    """Return where machines ask for images of the registry that pods push to, where they run what was delivered."""
+    if not cell.pulls_deliveries or not site.pulls:
+        return {}
+    return {REGISTRIES: [{"name": site.deliveries, "server": f"http://{site.pulls}"}]}
 
 
 def _elections_aside(guest_vars: Mapping[str, Any], cell: Cell) -> Mapping[str, Any]:

@@ -3,7 +3,8 @@
 The harness commits the files of a phase to a repository in the attempt's directory, and templates put that as a bundle
 into a ConfigMap. In a pod, `python3 -m harness.infra.deliveries git NAMESPACE CONFIGMAP PORT` serves what the
 ConfigMap has when it is asked (https://git-scm.com/docs/http-protocol), without credentials. `... client NAMESPACE
-SERVICE SECONDS` asks an application for "/" twice a second, and prints a line for each request.
+SERVICE SECONDS` asks an application for "/" twice a second, and prints a line for each request. `... dns-client` does
+so by the Service's name in DNS, without any right in the cluster that it runs in.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ import gzip
 import http.client
 import json
 import os
+import socket
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 from urllib.parse import parse_qs, urlsplit
 
 from harness import proc
@@ -34,7 +36,7 @@ from harness.kube.resources import CONFIG_MAP, SERVICE
 GIT_SECONDS = 60.0  # against hanging: one command on a few small files
 BRANCH, BUNDLE, ANSWER = "main", "bundle", "answer"
 CLIENT_LABEL = "vmatrix.dev/delivery-client"  # of the pod with the client; its container has the name of CLIENT
-GIT, CLIENT = "git", "client"
+GIT, CLIENT, DNS_CLIENT = "git", "client", "dns-client"
 ISOLATED = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C"}
 AUTHOR = {
     f"GIT_{who}_{what}": value
@@ -193,6 +195,7 @@ def git_server(
 
 PAUSE_SECONDS = 0.5  # the resolution of outages
 LONGEST_ANSWER = 1024  # bytes
+NO_SERVICE = "there is no Service"  # how a request's reason begins then
 
 
 @dataclass(frozen=True)
@@ -211,16 +214,32 @@ def request(cluster: Cluster, namespace: str, service: str, seconds: float) -> R
         found = cluster.get(SERVICE, service, namespace)
         address, ports = dig(found, "spec", "clusterIP"), dig(found, "spec", "ports")
         if not address or not ports:
-            return Request(at, "", f"there is no Service {service}")
-        link = http.client.HTTPConnection(address, int(ports[0]["port"]), timeout=seconds)
-        try:
-            link.request("GET", "/")
-            reply = link.getresponse()
-            text = reply.read(LONGEST_ANSWER).decode(errors="replace").strip()
-        finally:
-            link.close()
+            return Request(at, "", f"{NO_SERVICE} {service}")
+        return _asked(at, str(address), int(ports[0]["port"]), seconds)
     except (VmatrixError, OSError, http.client.HTTPException) as error:
         return Request(at, "", f"{type(error).__name__}: {error}"[:200])
+
+
+def request_by_name(namespace: str, service: str, seconds: float) -> Request:
+    """Ask port 80 of a Service by its name in DNS, as it is now."""
+    at = time.time()
+    try:
+        return _asked(at, f"{service}.{namespace}.svc", http.client.HTTP_PORT, seconds)
+    except socket.gaierror as error:
+        unknown = error.errno in (socket.EAI_NONAME, socket.EAI_NODATA)
+        return Request(at, "", f"{NO_SERVICE} {service}" if unknown else f"DNS: {error}"[:200])
+    except (OSError, http.client.HTTPException) as error:
+        return Request(at, "", f"{type(error).__name__}: {error}"[:200])
+
+
+def _asked(at: float, address: str, port: int, seconds: float) -> Request:
+    link = http.client.HTTPConnection(address, port, timeout=seconds)
+    try:
+        link.request("GET", "/")
+        reply = link.getresponse()
+        text = reply.read(LONGEST_ANSWER).decode(errors="replace").strip()
+    finally:
+        link.close()
     return Request(at, text, "") if reply.status == HTTPStatus.OK else Request(at, "", f"status {reply.status}")
 
 
@@ -234,6 +253,8 @@ def read_requests(log: str) -> tuple[Request, ...]:
 def main(argv: Sequence[str]) -> None:
     """Run one of the programs until the pod ends."""
     program, namespace, name, number = argv
+    if program == DNS_CLIENT:
+        _ask_forever(lambda: request_by_name(namespace, name, float(number)))
     with TemporaryDirectory() as folder:
         kubeconfig = in_cluster_kubeconfig(Path(folder) / "kubeconfig", os.environ)
         if kubeconfig is None:
@@ -241,11 +262,16 @@ def main(argv: Sequence[str]) -> None:
         cluster = Cluster.from_kubeconfig(kubeconfig)
         if program == GIT:
             git_server(cluster, namespace, name, ("", int(number)), Path(folder)).serve_forever()
-        while True:
-            asked = request(cluster, namespace, name, float(number))
-            sys.stdout.write(json.dumps({"at": asked.at, "answer": asked.answer, "why": asked.why}) + "\n")
-            sys.stdout.flush()
-            time.sleep(max(0.0, PAUSE_SECONDS - (time.time() - asked.at)))
+        _ask_forever(lambda: request(cluster, namespace, name, float(number)))
+
+
+def _ask_forever(ask: Callable[[], Request]) -> NoReturn:
+    """Print a line for each request."""
+    while True:
+        asked = ask()
+        sys.stdout.write(json.dumps({"at": asked.at, "answer": asked.answer, "why": asked.why}) + "\n")
+        sys.stdout.flush()
+        time.sleep(max(0.0, PAUSE_SECONDS - (time.time() - asked.at)))
 
 
 if __name__ == "__main__":

@@ -279,7 +279,7 @@ OWN: Mapping[str, tuple[Right, ...]] = {
         *(Right(kind, ("delete", "get", "patch"), "applications") for kind in APPLICATION),
         *(Right(kind, ("create",), "applications are applied", inside=True) for kind in APPLICATION),
         Right(POD, ("list",), "why a revision is not ready"),
-        Right(SECRET, ("get",), "a guest's kubeconfig, and by which key an image has to be signed"),
+        Right(SECRET, ("get",), "a guest's kubeconfig, what nodes pull with, and the key of signatures"),
         _TUNNEL,
     ),
     "gitwebhooks": (

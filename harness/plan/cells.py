@@ -165,6 +165,7 @@ def _phases(known: _Known, machines: tuple[PlannedMachine, ...]) -> Iterator[Pha
             restarts=_restarting(phase, present),
             data_of=_latest([earlier for earlier, _ in played[:number]], phase.data_of),
             delivery=phase.delivery or "",
+            delivery_into=phase.delivery_into or "",
         )
         gone = (*gone, *removed, *lost)
 

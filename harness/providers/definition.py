@@ -60,6 +60,9 @@ class Provider(Protocol):
     def deliveries(self) -> str:
         """Return the registry that pods push to and pull from, HOST:PORT without TLS; "" where there is none."""
 
+    def pulls(self) -> str:
+        """Return where machines pull from that registry, HOST:PORT without TLS, for who logs in; "" without it."""
+
     def describe(self) -> Mapping[str, Any]:
         """Return facts for a person: addresses, versions, processes, directories."""
 

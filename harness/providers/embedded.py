@@ -25,7 +25,7 @@ from harness.infra.findings import Finding
 from harness.infra.host import control_plane, firewall, preflight, processes, program
 from harness.infra.host.instance import Occupant
 from harness.infra.host.layout import Layout, layout_of, load_record
-from harness.infra.host.network import PORTS, address_of, deliveries_of, mirror_of
+from harness.infra.host.network import PORTS, address_of, deliveries_of, mirror_of, pulls_of
 from harness.infra.host.program import HostConfig, HostProgram
 from harness.infra.host.status import InstanceStatus, with_problems
 from harness.infra.pods import MEMORY_MIB, BootDisk, PodsMachine
@@ -144,6 +144,10 @@ class EmbeddedProvider(Occupant):
         """Return the registry beside the machine that runs pods; "" without that machine."""
         return deliveries_of(self.host.index()) if self.runs_pods else ""
 
+    def pulls(self) -> str:
+        """Return where machines pull from that registry; "" without it."""
+        return pulls_of(self.host.index()) if self.runs_pods else ""
+
     def describe(self) -> Mapping[str, Any]:
         """Return addresses, directories and programs."""
         return self.host.describe(control_plane.server_of(self.host.index()))
@@ -154,7 +158,7 @@ class EmbeddedProvider(Occupant):
         return (
             *program.mirror(config, index),
             *program.mirror_over_ipv6(config, index),
-            *((program.deliveries(config, index),) if self.runs_pods else ()),
+            *(program.deliveries(config, index) if self.runs_pods else ()),
             *control_plane.programs(self.layout, index, config.binaries, config.api_flags),
             program.kubevirt(
                 config,

@@ -26,7 +26,7 @@ from harness.infra.findings import Finding, raise_if_any
 from harness.infra.host import firewall, program
 from harness.infra.host.instance import Occupant, infra_command
 from harness.infra.host.layout import layout_of
-from harness.infra.host.network import PORTS, address_of, deliveries_of, mirror_of
+from harness.infra.host.network import PORTS, address_of, deliveries_of, mirror_of, pulls_of
 from harness.infra.host.program import HostConfig, HostProgram
 from harness.infra.host.status import InstanceStatus, ProgramStatus, State, seen_process, with_problems
 from harness.infra.kind import cluster as kind_cluster
@@ -231,6 +231,10 @@ class KindProvider(Occupant):
         """Return the registry on this host that pods of the cluster push to."""
         return deliveries_of(self.host.index())
 
+    def pulls(self) -> str:
+        """Return where machines pull from that registry."""
+        return pulls_of(self.host.index())
+
     def describe(self) -> Mapping[str, Any]:
         """Return addresses, directories, programs, and what the cluster is made of."""
         made, made_whole = kind_cluster.load_record(self.layout), self.layout.kubeconfig.is_file()
@@ -250,7 +254,7 @@ class KindProvider(Occupant):
         """Return what nodes and machines read from and push to; machines of this host have IPv6 addresses, too."""
         config = self.host.config
         over_ipv6 = program.mirror_over_ipv6(config, index) if self.embedded() else ()
-        return (*program.mirror(config, index), *over_ipv6, program.deliveries(config, index))
+        return (*program.mirror(config, index), *over_ipv6, *program.deliveries(config, index))
 
     def _engine(self) -> Engine:
         """Return the engine that is running. Raises InfraError when none is."""

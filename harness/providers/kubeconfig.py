@@ -89,6 +89,10 @@ class KubeconfigProvider:
         """Return nothing: which registry pods may push to is not known."""
         return ""
 
+    def pulls(self) -> str:
+        """Return nothing, as there is nothing to pull from."""
+        return ""
+
     def describe(self) -> Mapping[str, Any]:
         """Return the API's address and version."""
         cluster = self._cluster()

@@ -114,6 +114,7 @@ def supplied(layout: Layout, supply: Supply, needed: Sequence[Ref], timeouts: Ti
         registry=supply.registry,
         publish=supply.publish,
         deliveries=supply.deliveries,
+        pulls=supply.pulls,
         prepare=lambda: store.ensure(needed, supply.progress),
         prepared=lambda: all(store.cached(ref) is not None for ref in needed),
         up_seconds=UP_SECONDS if timeouts is None else timeouts.instance_up,

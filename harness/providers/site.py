@@ -233,6 +233,7 @@ def _site(
         product_vars=told,
         controller_images={n: f"{provider.mirror().registry}/{n}:{ref.version}" for n, ref in controllers.items()},
         deliveries=provider.deliveries(),
+        pulls=provider.pulls(),
         blows=blows(settings.chaos),
         image=lambda name: golden_image(settings, name, provider.mirror(), progress=progress, limits=limits),
         storage_class=settings.storage_class,

@@ -96,6 +96,8 @@ def _phase(phase: Mapping[str, Any], before: list[Any]) -> Iterator[Finding]:
         yield ("delivery",), "no cluster exists before this phase to deploy the application beside; remove it"
     elif delivery in DELIVERED_BEFORE and not any(field(one, "delivery") == ANSWERS for one in since):
         yield ("delivery",), f"nothing was delivered before this phase; an earlier one has `delivery: {ANSWERS}`"
+    if "delivery_into" in phase and delivery is None:
+        yield ("delivery_into",), "nothing is said of an application in this phase; add `delivery`, or remove it"
 
 
 def _hop(phase: Mapping[str, Any], later: list[Any]) -> Iterator[Finding]:

@@ -197,7 +197,10 @@ FORMS: Mapping[str, Form] = {
     **dict.fromkeys(
         (f"cluster_{name}_extra_volumes" for name in ("apiserver", "controller_manager", "scheduler")), MAPPINGS
     ),
-    **dict.fromkeys(("cluster_event_rate_limits", "cluster_jwt_authenticators", "cluster_etcd_users"), MAPPINGS),
+    **dict.fromkeys(
+        ("cluster_event_rate_limits", "cluster_jwt_authenticators", "cluster_etcd_users", "cluster_registries"),
+        MAPPINGS,
+    ),
     **dict.fromkeys(
         (
             *("cluster_api_extra_sans", "cluster_kubeadm_ignore_preflight_errors", "cluster_kubeadm_skip_phases"),

@@ -199,10 +199,13 @@ def edit(phase: Mapping[str, Any], directory: Path) -> Iterator[Finding]:
         folder = directory / name
         if not is_there(lambda folder=folder: any(one.is_file() for one in folder.iterdir())):  # type: ignore[misc]
             yield at, f"the folder {folder} does not exist, or has no file; it has the files that are committed"
-    for key, used in (("until", edits), ("read", phase.get("apply")), ("commit", phase.get("apply"))):
+    for key, used in (
+        ("until", edits),
+        *((name, phase.get("apply")) for name in ("read", "commit", "guest")),
+    ):
         if not used and phase.get(key) is not None:
             yield (key,), "it is of no use to a phase that applies nothing; add `apply: TEMPLATE`"
-    for at, name in texts(phase, "apply"):
+    for at, name in (*texts(phase, "apply"), *texts(phase, "guest")):
         yield from below(at, _template(name, directory))
 
 
@@ -380,5 +383,5 @@ class Way:
 KINDS: Mapping[str, Way] = {
     "ansible": Way("playbook", ("args",), playbook),
     "command": Way("command", ("working_directory", "environment"), program),
-    "declared": Way("apply", ("delete", "until", "read", "commit", "deleted", "images"), edit),
+    "declared": Way("apply", ("delete", "until", "read", "commit", "deleted", "images", "guest"), edit),
 }

@@ -164,7 +164,15 @@ def test_the_contract_holds_under_the_least_role() -> None:
     assert " passed" in done.stdout
 
 
-@pytest.mark.parametrize(("tier", "cells"), [("smoke", ()), ("operator", ("scenario=reset",)), ("delivery", ())])
+@pytest.mark.parametrize(
+    ("tier", "cells"),
+    [
+        ("smoke", ()),
+        ("operator", ("scenario=reset",)),
+        ("delivery", ("scenario=deliver",)),
+        ("delivery", ("scenario=deliver-guest",)),
+    ],
+)
 def test_a_cell_passes(tier: str, cells: tuple[str, ...], tmp_path: Path) -> None:
     """The operator's cells are deployed, and an application is built, by pods of the node, which is in a container."""
     scale = os.environ.get("VMATRIX_TIMEOUT_SCALE", "1")

@@ -20,7 +20,9 @@ SCRIPT = ROOT / "examples" / "script"
 KUBESPRAY = ROOT / "examples" / "kubespray"
 OPERATOR = ROOT / "examples" / "operator"
 DELIVERS = {"deliver", "deliver-bad", "put-back"}  # phases that only vmatrix's own matrix has
-DELIVERING = '{% if values.scenario == "deliver" %}'  # what they need begins so, at the end of the template
+DELIVERING = (
+    '{% if values.scenario in ["deliver", "deliver-guest"] %}'  # what they need begins so, at the end of the template
+)
 
 
 def test_the_scripts_phases_are_those_that_it_knows() -> None:
@@ -92,7 +94,7 @@ def test_the_operators_example_asks_of_it_what_vmatrixs_own_matrix_does() -> Non
     folders = ROOT / "matrix" / "products" / "operator", OPERATOR / "objects"
     templates, theirs = ({file.name: file.read_text() for file in folder.glob("*.j2")} for folder in folders)
     templates["cluster.yml.j2"] = templates["cluster.yml.j2"].partition(DELIVERING)[0]
-    elsewhere = {"machines.yml.j2", "repository.yml.j2", "delivery.yml.j2"}
+    elsewhere = {"machines.yml.j2", "repository.yml.j2", "tool.yml.j2", "guest-client.yml.j2", "delivery.yml.j2"}
     assert {name: text for name, text in templates.items() if name not in elsewhere} == theirs
 
 

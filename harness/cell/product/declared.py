@@ -17,18 +17,20 @@ from harness.cell.product.chaos import Chaos
 from harness.cell.product.declared_install import (
     TEMPLATE,
     apply_all,
+    apply_in_guest,
     given,
     install_controllers,
     install_kinds,
     objects,
     rendered,
+    served,
 )
 from harness.cell.product.declared_wait import Watched, addresses, deleted, jobs, keep_controllers, keep_logs
 from harness.cell.product.protocol import OuterCluster, PhaseOutcome, PhaseRun, Tell
 from harness.errors import HarnessBug, ProductError, VmatrixError
 from harness.files import write_atomically
 from harness.infra.deliveries import Commit, commit, texts_of
-from harness.kube.client import Json
+from harness.kube.client import Cluster, Json
 from harness.kube.objects import dig
 from harness.kube.resources import SECRET, Resource
 from harness.model import Environment, Phase
@@ -289,6 +291,8 @@ class _DeclaredPhase:
         install_controllers(self.outer, namespace, controllers, kinds)
 
     def _apply(self, edit: ProductPhase, watched: Watched, deadline: Deadline) -> None:
+        if edit.guest is not None and self.wanted.phase.delivery_into:
+            apply_in_guest(self._guest(), self._rendered(edit.guest), deadline)
         read = {"read": read_values(watched, edit.read)}
         if edit.commit is not None:
             read["commit"] = asdict(self._commit(edit.commit))
@@ -315,9 +319,11 @@ class _DeclaredPhase:
 
     def _take_away(self, objects: Sequence[DeletedObject], watched: Watched, deadline: Deadline) -> None:
         """Delete objects that are there, and wait until others of their names are."""
-        cluster, namespace = self.outer.cluster, watched.namespace
+        guest = self._guest() if self.wanted.phase.delivery_into else None
+        cluster, namespace = guest or self.outer.cluster, watched.namespace
         for one in objects:
-            where = watched.resource_at(InObject(apiVersion=one.apiVersion, kind=one.kind, path=UID))
+            at = InObject(apiVersion=one.apiVersion, kind=one.kind, path=UID)
+            where = watched.resource_at(at) if guest is None else served(guest, one.apiVersion, one.kind, deadline)
             what = f"{one.kind} {one.name}"
             before = dig(cluster.get(where, one.name, namespace), "metadata", "uid")
             if before is None:
@@ -330,6 +336,11 @@ class _DeclaredPhase:
                 return now not in (None, before) or NotYet("it is not there" if now is None else "it is being deleted")
 
             watched.wait(look, f"another {what}", deadline)
+
+    def _guest(self) -> Cluster:
+        if self.wanted.guest is None:
+            raise HarnessBug("there is no way to the guest cluster that the phase puts something into")
+        return Cluster.from_kubeconfig(self.wanted.guest)
 
     def _delete(self, namespace: str) -> None:
         target = self.options.object

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -13,6 +14,7 @@ from typing import Any
 import jinja2
 
 from harness import yaml_text
+from harness.artifacts.registry import PULL_PASSWORD, PULLER
 from harness.cell import finalizers
 from harness.cell.product.declared_wait import PodWatch
 from harness.cell.product.protocol import OuterCluster, PhaseRun
@@ -22,6 +24,7 @@ from harness.infra.cluster.kubevirt import LOCAL_PATH
 from harness.kube.client import Cluster, Json, named, resource_of
 from harness.kube.objects import dig, is_condition
 from harness.kube.resources import CRD, DEPLOYMENT, NAMESPACE, STORAGE_CLASS, Resource
+from harness.kube.rollout import waits_for
 from harness.proc import CommandFailed, run
 from harness.spec.models.product_declared import Manifests
 from harness.until import Deadline, NotYet, TimedOut, until
@@ -82,6 +85,29 @@ def apply_all(cluster: Cluster, namespace: str, objects: Sequence[Json], deadlin
         cluster.apply(resource, {**obj, "metadata": {**obj["metadata"], "namespace": namespace}})
 
 
+def apply_in_guest(cluster: Cluster, objects: Sequence[Json], deadline: Deadline) -> None:
+    """Apply objects server-side in a guest cluster, in their order, and wait until their Deployments are available.
+
+    Those that name no namespace are applied in `default`.
+    """
+    for obj in objects:
+        resource = served(cluster, obj["apiVersion"], obj["kind"], deadline)
+        space = {"namespace": obj["metadata"].get("namespace", "default")} if resource.namespaced else {}
+        made = cluster.apply(resource, {**obj, "metadata": {**obj["metadata"], **space}})
+        if resource == DEPLOYMENT:
+            _wait_for_guests(cluster, made, deadline)
+
+
+def _wait_for_guests(cluster: Cluster, deployment: Json, deadline: Deadline) -> None:
+    meta = deployment["metadata"]
+
+    def look() -> bool | NotYet:
+        why = waits_for(cluster.get(DEPLOYMENT, meta["name"], meta["namespace"]) or deployment)
+        return NotYet(why) if why else True
+
+    until(look, deadline=deadline, what=f"Deployment {meta['name']} in the guest to be available")
+
+
 def _apply_with(cluster: Cluster, namespace: str, objects: Sequence[Json], deadline: Deadline) -> None:
     """Apply objects that are in no namespace, and that the garbage collector takes away with one."""
     found = cluster.get(NAMESPACE, namespace)
@@ -94,17 +120,24 @@ def _apply_with(cluster: Cluster, namespace: str, objects: Sequence[Json], deadl
 
 
 def _served(cluster: Cluster, obj: Json, deadline: Deadline) -> Resource:
-    """Return how an object's kind is served; a kind that was defined just now is served a moment later."""
+    return served(cluster, obj["apiVersion"], obj["kind"], deadline)
+
+
+def served(cluster: Cluster, api_version: str, kind: str, deadline: Deadline) -> Resource:
+    """Return how a kind is served; one that was defined just now is served a moment later.
+
+    Raises:
+        BadInput: it is not served.
+    """
 
     def look() -> Resource | NotYet:
-        return resource_of(cluster, obj["apiVersion"], obj["kind"]) or NotYet("the API does not serve it")
+        return resource_of(cluster, api_version, kind) or NotYet("the API does not serve it")
 
-    what = f"{obj['apiVersion']} {obj['kind']} to be served"
     try:
-        return until(look, deadline=deadline, what=what)
+        return until(look, deadline=deadline, what=f"{api_version} {kind} to be served")
     except TimedOut as late:
-        hint = "`install` of the product must define the kind, or the infra cluster must have it"
-        raise BadInput(f"the infra cluster does not serve {obj['apiVersion']} {obj['kind']}", hint=hint) from late
+        hint = "`install` of the product must define the kind, or the cluster must have it"
+        raise BadInput(f"the cluster does not serve {api_version} {kind}", hint=hint) from late
 
 
 def _holds(there: Json, wanted: Json, digest: str) -> bool:
@@ -202,10 +235,17 @@ def given(wanted: PhaseRun, outer: OuterCluster, *, makes: bool = False) -> dict
         "mirror": {"url": outer.mirror.http, "registry": outer.mirror.registry},
         "images": dict(outer.images),
         "deliveries": outer.deliveries,
+        "pull_config": pull_config(outer.deliveries) if outer.deliveries else "",
         "makes_machines": makes,
         "pod_storage_class": _pod_storage_class(outer.cluster),
         "keys": {"private": environment.private_key.read_text(encoding="utf-8")},
     }
+
+
+def pull_config(registry: str) -> str:
+    """Return what a Secret of type kubernetes.io/dockerconfigjson holds by which machines pull what was delivered."""
+    auth = base64.b64encode(f"{PULLER}:{PULL_PASSWORD}".encode()).decode()
+    return json.dumps({"auths": {registry: {"username": PULLER, "password": PULL_PASSWORD, "auth": auth}}})
 
 
 def _pod_storage_class(cluster: Cluster) -> str:

@@ -48,6 +48,7 @@ class PhaseRun:
     log: where everything goes that explains the outcome: what was called, and all that it said.
     on_task: told what is under way, in the product's own words.
     outer: the infra cluster; None where there is none, so that nothing can be applied.
+    guest: a kubeconfig that reaches the guest cluster, where the phase puts something into it.
     again: whether it has just been run, and its outcome is to say what it changes all the same.
     """
 
@@ -59,6 +60,7 @@ class PhaseRun:
     log: Path
     on_task: Tell
     outer: OuterCluster | None = None
+    guest: Path | None = None
     again: bool = False
 
 

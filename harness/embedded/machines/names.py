@@ -19,8 +19,10 @@ API_PORT = 6443
 MIRROR_PORT = 8080
 REGISTRY_PORT = 5000
 DELIVERIES_PORT = 5001  # the registry that pods of the infra cluster push to
+PULLS_PORT = 5002  # where guests pull from that registry, and nobody pushes
 UNIQUE_LOCAL = IPv6Network("fd76:6d78::/32")  # of all instances (RFC 4193)
-GUEST_PORTS = (REGISTRY_PORT, MIRROR_PORT)  # all that guests may connect to on their host
+GUEST_PORTS = (REGISTRY_PORT, MIRROR_PORT)  # what every instance serves to guests, over IPv4 and IPv6
+IPV4_PORTS = (*GUEST_PORTS, PULLS_PORT)  # all that guests may connect to on their host
 PODS_PORTS = (API_PORT, DELIVERIES_PORT)  # what the machine that runs pods may connect to besides
 _ID = re.compile(r"[0-9a-f]{1,9}")
 
@@ -54,12 +56,12 @@ class Names:
 
     @property
     def instance_address(self) -> IPv4Address:
-        """Return the one host address that the instance's guests may reach, at GUEST_PORTS alone."""
+        """Return the one host address that the instance's guests may reach, at IPV4_PORTS alone."""
         return self.instance_network[1]
 
     @property
     def instance_address6(self) -> IPv6Address:
-        """Return the same host address for IPv6, at which guests reach the same ports."""
+        """Return the same host address for IPv6, at which guests reach GUEST_PORTS."""
         return ipv6_address(self.instance_address)
 
     @property
@@ -105,7 +107,7 @@ class Names:
     @staticmethod
     def open_ports(namespace_index: int) -> tuple[int, ...]:
         """Return the ports of the instance's address that machines of a VM namespace may connect to."""
-        return (*GUEST_PORTS, *PODS_PORTS) if namespace_index == PODS_NETWORK else GUEST_PORTS
+        return (*IPV4_PORTS, *PODS_PORTS) if namespace_index == PODS_NETWORK else IPV4_PORTS
 
     def bridge_netns(self, namespace_index: int) -> str:
         """Return the network namespace that holds a VM namespace's bridge."""

@@ -115,10 +115,10 @@ def apply_filter(names: Names, namespace_index: int) -> None:
 def filter_rules(names: Names, namespace_index: int) -> str:
     """Render the filter between a VM namespace's bridge and the host, in nft's language.
 
-    Towards the host pass: ARP for the host's own address here and its like of IPv6, connections to the mirror and the
-    registry (from the pods' machine, also to the API and the registry of deliveries), and answers to the host's own
-    addresses here. From the bridge's own namespace nothing passes: it has nothing to say to the host, but an interface
-    that a guest stacks on the bridge (its netlink reaches that far) would.
+    Towards the host pass: ARP for the host's own address here and its like of IPv6, connections to the mirror, the
+    registry and the pulls of deliveries (from the pods' machine, also to the API and the registry of deliveries), and
+    answers to the host's own addresses here. From the bridge's own namespace nothing passes: it has nothing to say to
+    the host, but an interface that a guest stacks on the bridge (its netlink reaches that far) would.
     """
     host, instance = names.host_address(namespace_index), names.instance_address
     host6, instance6 = names.host_address6(namespace_index), names.instance_address6

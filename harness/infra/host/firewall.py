@@ -1,10 +1,10 @@
 """Packet filter of the host: the instance's table, what tables of others drop, and whether guests reach the mirror.
 
-Of the host, guests reach the mirror and the registry alone. The machine that runs the infra cluster's own pods is not a
-guest of a cell: it reaches the API and the registry of deliveries, too. The bridges' own filters
-(harness/embedded/machines/netns.py) say the same where guests' packets come from. The table holds when one of them does
-not: a guest is root, and its netlink reaches the namespace of its bridge, not the host's. It judges only what comes in
-from, or goes out to, the instance's own links.
+Of the host, guests reach the mirror, the registry, and where they pull what was delivered, alone. The machine that runs
+the infra cluster's own pods is not a guest of a cell: it reaches the API and the registry of deliveries, too. The
+bridges' own filters (harness/embedded/machines/netns.py) say the same where guests' packets come from. The table holds
+when one of them does not: a guest is root, and its netlink reaches the namespace of its bridge, not the host's. It
+judges only what comes in from, or goes out to, the instance's own links.
 
 Tables of others are read and never changed. Whether guests get through them is tried as a guest does it: from a network
 namespace of its own, over a link that is named as guests' are.
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import proc
-from harness.embedded.machines.names import GUEST_PORTS, PODS_NETWORK, PODS_PORTS, Names, ipv6_address
+from harness.embedded.machines.names import GUEST_PORTS, IPV4_PORTS, PODS_NETWORK, PODS_PORTS, Names, ipv6_address
 from harness.embedded.machines.netns import ANSWER, ICMP, ICMP6, NEIGHBOUR
 from harness.errors import InfraError
 from harness.infra.host.network import bridge_of
@@ -41,7 +41,7 @@ def rules(index: int) -> str:
     host sends and receives, in a table that can be full.
     """
     names, table, links = Names(index), f"{FAMILY} {table_of(index)}", f'"{bridge_of(index)}h*"'
-    ports, of_pods = (", ".join(map(str, known)) for known in (GUEST_PORTS, PODS_PORTS))
+    ports, ports6, of_pods = (", ".join(map(str, known)) for known in (IPV4_PORTS, GUEST_PORTS, PODS_PORTS))
     pods = names.host_link(PODS_NETWORK)
     return f"""
 table {table}
@@ -57,7 +57,7 @@ table {table} {{
         ip daddr {names.instance_network} {ICMP} accept
         ip daddr {names.instance_network} {ANSWER} accept
         {NEIGHBOUR} accept
-        ip6 daddr {names.instance_address6} tcp dport {{ {ports} }} accept
+        ip6 daddr {names.instance_address6} tcp dport {{ {ports6} }} accept
         ip6 daddr {names.instance_network6} {ICMP6} accept
         ip6 daddr {names.instance_network6} {ANSWER} accept
         drop
@@ -139,7 +139,7 @@ def dropping_tables(ruleset: str, index: int) -> list[str]:
 
 def let_guests_through(ruleset: str, names: Names) -> str:
     """Return the command that lets guests through a known firewall, else what to allow."""
-    ports = ",".join(map(str, GUEST_PORTS))
+    ports = ",".join(map(str, IPV4_PORTS))
     own = {"network": names.instance_network, "address": names.instance_address}
     values = {**own, "network6": names.instance_network6, "address6": names.instance_address6, "ports": ports}
     known = next((command for mark, command in REMEDIES.items() if mark in ruleset), None)

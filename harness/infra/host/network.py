@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from harness import proc
-from harness.embedded.machines.names import API_PORT, DELIVERIES_PORT, MAX_INSTANCES, MIRROR_PORT, REGISTRY_PORT, Names
+from harness.embedded.machines.names import (
+    API_PORT,
+    DELIVERIES_PORT,
+    MAX_INSTANCES,
+    MIRROR_PORT,
+    PULLS_PORT,
+    REGISTRY_PORT,
+    Names,
+)
 from harness.errors import InfraError
 from harness.infra.host.layout import Layout
 from harness.model import Mirror
@@ -37,6 +45,7 @@ PORTS = {  # by program
     "mirror": (MIRROR_PORT,),
     "registry": (REGISTRY_PORT,),
     "deliveries": (DELIVERIES_PORT,),
+    "pulls": (PULLS_PORT,),
     "kubevirt": (WEBHOOK_PORT, SUBRESOURCES_PORT, KUBELET_PORT),
 }
 
@@ -88,6 +97,11 @@ def mirror_of(index: int) -> Mirror:
 def deliveries_of(index: int) -> str:
     """Return the registry that the infra cluster's pods push to, and pull from."""
     return joined(address_of(index), DELIVERIES_PORT)
+
+
+def pulls_of(index: int) -> str:
+    """Return where guests pull from that registry."""
+    return joined(address_of(index), PULLS_PORT)
 
 
 def _mirror_at(address: str) -> Mirror:

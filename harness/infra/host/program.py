@@ -17,7 +17,7 @@ from harness.embedded.machines.names import MIRROR_PORT, REGISTRY_PORT
 from harness.errors import VmatrixError
 from harness.http_client import WebRequest, ask, reason
 from harness.infra.host.layout import Layout
-from harness.infra.host.network import SUBRESOURCES_PORT, WEBHOOK_PORT, address6_of, address_of, deliveries_of
+from harness.infra.host.network import SUBRESOURCES_PORT, WEBHOOK_PORT, address6_of, address_of, deliveries_of, pulls_of
 from harness.infra.host.pki import Issued
 from harness.kube import Cluster
 from harness.until import NotYet
@@ -154,6 +154,7 @@ class HostConfig:
         prepare: obtains everything the above need; may take long, so it is called before anything is started.
         prepared: tells whether `prepare` has nothing to do.
         deliveries: returns how to run a registry at host:port that pods push to, with its storage in a folder.
+        pulls: returns how to run one on the same storage that only reads, for who logs in.
         up_seconds: how long the programs may take together to become ready.
         api_flags: flags of kube-apiserver by name, besides its usual ones: an audit log, another way to log in.
     """
@@ -166,12 +167,13 @@ class HostConfig:
     prepare: Callable[[], object]
     prepared: Callable[[], bool]
     deliveries: Callable[[str, Path], HostCommand]
+    pulls: Callable[[str, Path], HostCommand]
     up_seconds: float = UP_SECONDS
     api_flags: Mapping[str, object] = field(default_factory=dict)
 
 
 KUBEVIRT = "kubevirt"
-DELIVERIES = "deliveries"
+DELIVERIES, PULLS = "deliveries", "pulls"
 KUBEVIRT_MODULE = "harness.embedded"
 KUBEVIRT_GRACE = 3.0  # seconds to finish what it is doing to a machine
 
@@ -194,11 +196,18 @@ def _mirror(config: HostConfig, address: str, suffix: str) -> tuple[HostProgram,
     )
 
 
-def deliveries(config: HostConfig, index: int) -> HostProgram:
-    """Return the registry that the infra cluster's pods push to. Its images go with the instance."""
-    address = deliveries_of(index)
-    folder = config.layout.root / DELIVERIES
-    return HostProgram(DELIVERIES, lambda: config.deliveries(address, folder), answers(f"http://{address}/v2/"))
+def deliveries(config: HostConfig, index: int) -> tuple[HostProgram, ...]:
+    """Return the registry that the infra cluster's pods push to, and where guests pull from it.
+
+    Its images go with the instance.
+    """
+    push, folder = deliveries_of(index), config.layout.root / DELIVERIES
+    pull = pulls_of(index)
+    host, _, port = pull.rpartition(":")
+    return (
+        HostProgram(DELIVERIES, lambda: config.deliveries(push, folder), answers(f"http://{push}/v2/")),
+        HostProgram(PULLS, lambda: config.pulls(pull, folder), accepts(host, int(port))),
+    )
 
 
 def kubevirt(

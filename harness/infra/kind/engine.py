@@ -154,7 +154,7 @@ BUILD_GIB = 4  # the node image while it is made
 INOTIFY = {"max_user_instances": (512, 128), "max_user_watches": (524288, 65536)}  # advised; kubelet fails with less
 MODULES = Path("/lib/modules")
 UNIFIED = Path("/sys/fs/cgroup/cgroup.controllers")
-PROGRAMS = ("mirror", "registry", "deliveries", "kubevirt")
+PROGRAMS = ("mirror", "registry", "deliveries", "pulls", "kubevirt")
 
 
 def check(

@@ -59,6 +59,25 @@ def switch(what: str) -> bool | None:
     return made
 
 
+_LABEL = "[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?"
+_REGISTRY_HOST = rf"(({_LABEL}[.])*{_LABEL}|\[[0-9a-fA-F:]+\])(:[0-9]{{1,5}})?"
+
+
+class FurtherRegistry(ApiModel):
+    """A registry of applications' images, besides the one of the cluster's own."""
+
+    name: Annotated[str, StringConstraints(pattern=f"^{_REGISTRY_HOST}$", max_length=255)] = Field(
+        description="What names of images begin with, as HOST or HOST:PORT."
+    )
+    server: Annotated[str, StringConstraints(pattern=f"^https?://{_REGISTRY_HOST}$", max_length=255)] | None = Field(
+        default=None, description="URL at which machines ask for them; default: that name, with TLS."
+    )
+    ca: (
+        Annotated[str, StringConstraints(pattern=r"^\s*-----BEGIN CERTIFICATE-----", min_length=27, max_length=65536)]
+        | None
+    ) = Field(default=None, description="CA of its certificate, as PEM; default: those that machines trust.")
+
+
 class ContainerRuntime(ApiModel):
     """The container runtime of all machines with a kubelet."""
 
@@ -68,6 +87,9 @@ class ContainerRuntime(ApiModel):
     config: FreeForm = mapped("Settings that are merged into the runtime's configuration file.")
     systemd_cgroup: bool | None = switch("systemd makes cgroups, as cgroupDriver of kubelets says")
     within_limits: bool | None = switch("Machines lack CAP_SYS_RESOURCE")
+    registries: tuple[FurtherRegistry, ...] | None = listed(
+        "Further registries that machines pull from.", key="name", default=None, max_length=20
+    )
 
 
 class Flags(ApiModel):

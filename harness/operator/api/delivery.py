@@ -317,6 +317,13 @@ PROBED = Cel(
         )
     ),
 )
+PULLS_AT_HOME = Cel(
+    "!has(self.pullSecretRef) || self.cluster != '' || self.namespace == ''",
+    "Secrets are copied into guest clusters, and not between namespaces",
+    "leave deploy.namespace out, or make the Secret there and name it in template.spec.imagePullSecrets",
+    ".pullSecretRef",
+    holds=lambda deploy: deploy.pull_secret_ref is None or bool(deploy.cluster) or not deploy.namespace,
+)
 MOVED = "delete the Delivery and create it again: the application would stay where it is"
 NamespaceName = Annotated[str, StringConstraints(pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$", max_length=63)]
 
@@ -329,6 +336,7 @@ class Application(ApiModel):
         INGRESS_PORT,
         INGRESS_NAMED,
         PROBED,
+        PULLS_AT_HOME,
         unchanged(".cluster", MOVED),
         unchanged(".namespace", MOVED),
     )
@@ -349,6 +357,10 @@ class Application(ApiModel):
     probes: ApplicationProbes = part(ApplicationProbes, "How it is known that the application works.")
     service: ApplicationService = part(ApplicationService, "The Service in front of it, where there are ports.")
     ingress: ApplicationIngress | None = Field(default=None, description="The Ingress in front of the Service.")
+    pull_secret_ref: SecretName | None = Field(
+        default=None,
+        description="Secret of type kubernetes.io/dockerconfigjson by which nodes pull; copied into a guest cluster.",
+    )
     template: FreeForm = mapped("Pod template that is merged over what the fields make; its container is app.")
     rollout_seconds: int = Field(
         default=120, ge=5, le=3600, description="Seconds that a revision may take until it is ready."

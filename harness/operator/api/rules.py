@@ -112,6 +112,7 @@ SETTINGS = (
     SpecField("runtime.systemdCgroup", "cluster_crio_systemd_cgroup", runtime="crio"),
     SpecField("runtime.withinLimits", "cluster_containerd_restrict_oom_score_adj", runtime="containerd"),
     SpecField("runtime.withinLimits", "cluster_crio_within_limits", runtime="crio"),
+    SpecField("runtime.registries", "cluster_registries"),
     SpecField("network.plugin", "cluster_network_plugin"),
     SpecField("network.pods", "cluster_pod_cidr"),
     SpecField("network.services", "cluster_service_cidr"),

@@ -2,10 +2,14 @@
 
 What was ready keeps running until the next revision is: a Deployment never has fewer pods than it is to have, and one
 whose pods do not become ready in time gets the last good image back.
+
+What is in a guest cluster is looked after also while an operation of it goes on; a new revision waits until it is
+Ready. A guest that does not answer changes nothing that was said for a while, then nobody knows.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -13,11 +17,11 @@ from typing import NamedTuple
 
 from harness.errors import VmatrixError
 from harness.kube.applyset import ApplySet, ApplySetLook, ApplySetParent, Known
-from harness.kube.client import Cluster, Json, allowed
+from harness.kube.client import ApiFailure, Cluster, Json, allowed
 from harness.kube.informer import Key, key_of, labels_of
 from harness.kube.objects import deleting, dig, parse_time
 from harness.kube.reconcile import Controller, follow
-from harness.kube.resources import DEPLOYMENT, INGRESS, POD, SERVICE
+from harness.kube.resources import DEPLOYMENT, INGRESS, NAMESPACE, POD, SERVICE
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.delivery import DEPLOYED, DeliveredRevision, Delivery, DeliveryStatus, read_delivery
 from harness.operator.api.resources import (
@@ -33,6 +37,8 @@ from harness.operator.controllers.addons import TOOLING
 from harness.operator.controllers.guest import GuestAccess, NoKubeconfig
 from harness.operator.controllers.secrets import secret_content
 from harness.operator.decide.application import (
+    PULL_KEY,
+    PULL_SECRET_TYPE,
     application_kinds,
     application_objects,
     at_home,
@@ -45,9 +51,12 @@ from harness.operator.decide.application import (
     url_of,
 )
 from harness.operator.decide.delivery import (
+    CLUSTER_MISSING,
+    UNREACHABLE,
     RolloutState,
     Said,
     entry_of,
+    lost,
     rolled,
     rolling,
     short,
@@ -59,6 +68,7 @@ from harness.operator.decide.delivery import (
 COMPONENT = "rollouts"
 GUEST_SECONDS = 10.0  # pacing: of a guest nothing is heard; what is deleted by hand is put back within it
 HOME_SECONDS = 60.0  # pacing: of what lies in the cluster of the Delivery, every change is heard at once
+SILENT_SECONDS = 120.0  # for which what was said of a guest that does not answer stays: longer than API servers restart
 SOON_SECONDS = 2.0  # pacing: while a rollout goes on
 WORKERS = 4  # a guest that does not answer holds one for some seconds
 VERIFY_SECONDS = 30.0  # of the registry, to hand out a signature
@@ -90,14 +100,17 @@ class Targets:
         self.deployments = context.informers.of(CLUSTER_DEPLOYMENT)
 
     @contextmanager
-    def open(self, delivery: Delivery) -> Iterator[Cluster]:
-        """Give a client of the target. Raises NotDeployable: it is not ready, or not to be used."""
+    def open(self, delivery: Delivery, *, settled: bool) -> Iterator[Cluster]:
+        """Give a client of the target. Raises NotDeployable: it is not ready, or not to be used.
+
+        settled: nothing new is deployed, so that a guest cluster need not be Ready.
+        """
         name, namespace = delivery.spec.deploy.cluster, delivery.metadata.namespace
         if not name:
             self._permitted(delivery)
             yield self._cluster
             return
-        wait = waits_for_cluster(name, self.deployments.get(namespace, name))
+        wait = waits_for_cluster(name, self.deployments.get(namespace, name), settled=settled)
         if wait is not None:
             raise NotDeployable(wait.reason, wait.message)
         with self._guest((namespace, name)) as guest:
@@ -144,6 +157,7 @@ class Rollouts:
         self._deliveries = context.informers.of(DELIVERY)
         self._targets = Targets(context)
         self._known: dict[Key, Known] = {}
+        self._silent: dict[Key, float] = {}  # since when targets do not answer
         self._verified: set[str] = set()
         self.controller = Controller("rollouts", self.reconcile, workers=WORKERS)
         follow(self._deliveries, self.controller.queue)
@@ -167,6 +181,7 @@ class Rollouts:
         obj = self._deliveries.get(*key)
         if obj is None:
             self._known.pop(key, None)
+            self._silent.pop(key, None)
             return None
         delivery, mistakes = read_delivery(obj, creating=False)
         if delivery is not None and deleting(obj):
@@ -191,13 +206,14 @@ class Rollouts:
         if wanted is None:
             return Looked(delivery.status, (DEPLOYED, False, "NoImage", "no revision has an image yet"), None)
         try:
-            with self._targets.open(delivery) as target:
+            pulls = self._pull_secret(delivery)
+            with self._targets.open(delivery, settled=wanted.outcome == "Ready") as target:
                 self._verify(delivery, wanted)
-                look = self._apply(target, delivery, wanted)
+                look = self._apply(target, delivery, wanted, pulls)
                 state = self._state(target, delivery, wanted, look)
         except VmatrixError as error:
-            reason = getattr(error, "reason", "") or "Unreachable"
-            return Looked(delivery.status, (DEPLOYED, False, reason, error.with_hint), GUEST_SECONDS)
+            return self._not_seen(delivery, wanted, error)
+        self._silent.pop(_key(delivery), None)
         after = rolled(delivery, wanted, state, datetime.now(UTC))
         if after.revision == wanted.revision:
             after = after.model_copy(update={"url": url_of(delivery)})
@@ -205,6 +221,41 @@ class Rollouts:
         again = HOME_SECONDS if not delivery.spec.deploy.cluster else GUEST_SECONDS
         seconds = SOON_SECONDS if state.waits and over is not None and over.outcome == "Deploying" else again
         return Looked(after, _deployed(delivery, after, wanted, state), 0.0 if _turned(wanted, over) else seconds)
+
+    def _not_seen(self, delivery: Delivery, wanted: DeliveredRevision, error: VmatrixError) -> Looked:
+        """Tell why nothing was seen of the target; while that may pass by itself, what was said of it stays."""
+        # What the API refuses of an object is told of that; a refusal of all of it passes: another CA, a restart.
+        reason = UNREACHABLE if isinstance(error, ApiFailure) else getattr(error, "reason", "") or UNREACHABLE
+        if reason == CLUSTER_MISSING:
+            self._known.pop(_key(delivery), None)
+            return Looked(lost(delivery.status, wanted), (DEPLOYED, False, reason, error.with_hint), GUEST_SECONDS)
+        if reason != UNREACHABLE:
+            return Looked(delivery.status, (DEPLOYED, False, reason, error.with_hint), GUEST_SECONDS)
+        status: bool | None = False
+        if wanted.outcome == "Ready":
+            since = self._silent.setdefault(_key(delivery), time.monotonic())
+            last = next((one for one in delivery.status.conditions if one.type == DEPLOYED), None)
+            if time.monotonic() - since >= SILENT_SECONDS or last is None:
+                status = None
+            else:  # of an edit that came meanwhile, nothing is there yet
+                edited = (last.observed_generation or 0) < delivery.metadata.generation
+                status = {"True": not edited, "False": False}.get(last.status)
+        return Looked(delivery.status, (DEPLOYED, status, reason, error.with_hint), GUEST_SECONDS)
+
+    def _pull_secret(self, delivery: Delivery) -> bytes | None:
+        """Return what the target's copy of the Secret by which nodes pull is to hold; None where it needs no copy."""
+        deploy, namespace = delivery.spec.deploy, delivery.metadata.namespace
+        if deploy.pull_secret_ref is None:
+            return None
+        name = deploy.pull_secret_ref.name
+        content = secret_content(self._cluster, name, namespace).get(PULL_KEY)
+        if content is None:
+            raise NotDeployable(
+                "BadPullSecret",
+                f"Secret {name} has no key {PULL_KEY}: make it of type {PULL_SECRET_TYPE} "
+                f"(kubectl create secret docker-registry {name})",
+            )
+        return content if deploy.cluster else None
 
     def _verify(self, delivery: Delivery, entry: DeliveredRevision) -> None:
         """Refuse an image that is not signed by the key that it is to be signed by; what was ready was signed."""
@@ -227,12 +278,18 @@ class Rollouts:
         meta = delivery.metadata
         name = f"delivery-{meta.namespace}-{meta.name}"  # others of this name may be delivered into the same place
         parent = ApplySetParent(name, target_namespace(delivery), TOOLING, owner_of(delivery))
-        known = self._known.setdefault((meta.namespace, meta.name), {})
+        known = self._known.setdefault(_key(delivery), {})
         return ApplySet(target, parent, name, known, left_to_autoscaler)
 
-    def _apply(self, target: Cluster, delivery: Delivery, entry: DeliveredRevision) -> ApplySetLook:
-        there = target.get(DEPLOYMENT, delivery.metadata.name, target_namespace(delivery))
-        objects = application_objects(delivery, entry, scaled=is_scaled(there))
+    def _apply(
+        self, target: Cluster, delivery: Delivery, entry: DeliveredRevision, pulls: bytes | None
+    ) -> ApplySetLook:
+        space = target_namespace(delivery)
+        if delivery.spec.deploy.cluster and target.get(NAMESPACE, space) is None:
+            labels = {LABEL_MANAGED: MANAGED_BY}  # it stays: others may use it, too
+            target.create_if_absent(NAMESPACE, NAMESPACE.manifest(space, "", labels=labels))
+        there = target.get(DEPLOYMENT, delivery.metadata.name, space)
+        objects = application_objects(delivery, entry, scaled=is_scaled(there), pulls=pulls)
         labels = {LABEL_MANAGED: MANAGED_BY, DELIVERY_LABEL: delivery.metadata.name}
         look = self._set(target, delivery).bring(objects, labels, lambda _: True)
         if look.changed and entry.outcome == "Ready" and there is not None:
@@ -261,11 +318,11 @@ class Rollouts:
             return None
         if not self._targets.last(delivery):
             try:
-                with self._targets.open(delivery) as target:
+                with self._targets.open(delivery, settled=True) as target:
                     if self._set(target, delivery).bring([], {}, lambda _: True).left:
                         return SOON_SECONDS
-            except NotDeployable as error:
-                if error.reason != "NotPermitted":
+            except VmatrixError as error:
+                if getattr(error, "reason", "") != "NotPermitted":
                     self._context.events.warning(obj, "DeletionWaits", error.with_hint, component=COMPONENT)
                     return GUEST_SECONDS
         rest = [one for one in obj["metadata"]["finalizers"] if one != APPLICATION_FINALIZER]
@@ -293,6 +350,10 @@ class Rollouts:
             self._context.metrics.delivered(_since_commit(entry))
         elif entry.outcome in ("RolledBack", "Failed"):
             say.warning(obj, entry.outcome, f"{name}: {entry.message}", component=COMPONENT)
+
+
+def _key(delivery: Delivery) -> Key:
+    return delivery.metadata.namespace, delivery.metadata.name
 
 
 def _turned(before: DeliveredRevision | None, after: DeliveredRevision | None) -> bool:

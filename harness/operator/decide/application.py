@@ -1,17 +1,20 @@
 """The objects of an application: Deployment, Service and Ingress, as a Delivery wants them of one image.
 
+In a guest cluster, the Secret by which its nodes pull the image is among them.
+
 They are applied server-side, with no field but those that the Delivery is about. So whatever else is in an object, an
 autoscaler's replicas above all, is other people's and stays as they want it.
 """
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.kube.client import Json
 from harness.kube.objects import condition, dig, is_condition, owner_reference, phase
-from harness.kube.resources import DEPLOYMENT, INGRESS, SERVICE, Resource
+from harness.kube.resources import DEPLOYMENT, INGRESS, SECRET, SERVICE, Resource
 from harness.kube.rollout import waits_for
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.delivery import ContainerResources, DeliveredRevision, Delivery, HealthProbe
@@ -83,14 +86,29 @@ def application_kinds(delivery: Delivery) -> tuple[Resource, ...]:
     return (DEPLOYMENT, *service, *((INGRESS,) if deploy.ingress is not None else ()))
 
 
-def application_objects(delivery: Delivery, entry: DeliveredRevision, *, scaled: bool) -> list[Json]:
+PULL_SECRET_TYPE, PULL_KEY = "kubernetes.io/dockerconfigjson", ".dockerconfigjson"
+
+
+def pull_secret_name(delivery: Delivery) -> str | None:
+    """Return the name of the Secret by which nodes of the target pull; None where they need none."""
+    reference = delivery.spec.deploy.pull_secret_ref
+    if reference is None:
+        return None
+    return f"{delivery.metadata.name}-pull" if delivery.spec.deploy.cluster else reference.name
+
+
+def application_objects(
+    delivery: Delivery, entry: DeliveredRevision, *, scaled: bool, pulls: bytes | None = None
+) -> list[Json]:
     """Return the objects that run an image.
 
     Args:
         scaled: whether somebody else decides how many pods there are.
+        pulls: what the Secret by which nodes pull holds (.dockerconfigjson), where the target needs a copy of it.
     """
     owner, kinds = owner_of(delivery), application_kinds(delivery)
-    made = [_deployment(delivery, entry, scaled=scaled)]
+    made = [_pull_secret(delivery, pulls)] if pulls is not None else []
+    made += [_deployment(delivery, entry, scaled=scaled)]
     made += [_service(delivery)] if SERVICE in kinds else []
     made += [_ingress(delivery)] if INGRESS in kinds else []
     if owner is not None:
@@ -108,6 +126,12 @@ def _labels(delivery: Delivery) -> dict[str, str]:
 def selector(delivery: Delivery) -> dict[str, str]:
     """Return the labels by which the application's pods are found; they never change."""
     return {APPLICATION_LABEL: delivery.metadata.name}
+
+
+def _pull_secret(delivery: Delivery, content: bytes) -> Json:
+    data = {PULL_KEY: base64.b64encode(content).decode()}
+    name, space = str(pull_secret_name(delivery)), target_namespace(delivery)
+    return SECRET.manifest(name, space, labels=_labels(delivery), type=PULL_SECRET_TYPE, data=data)
 
 
 def _deployment(delivery: Delivery, entry: DeliveredRevision, *, scaled: bool) -> Json:
@@ -146,7 +170,13 @@ def _pod(delivery: Delivery, entry: DeliveredRevision) -> Json:
         **_probes(delivery),
     }
     security = {"seccompProfile": {"type": "RuntimeDefault"}}
-    spec = {"enableServiceLinks": False, "securityContext": security, "containers": [container]}
+    pulls = pull_secret_name(delivery)
+    spec = {
+        "enableServiceLinks": False,
+        "securityContext": security,
+        **({"imagePullSecrets": [{"name": pulls}]} if pulls is not None else {}),
+        "containers": [container],
+    }
     return {"metadata": {"labels": {NAME_LABEL: delivery.metadata.name}}, "spec": spec}
 
 

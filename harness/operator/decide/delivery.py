@@ -15,7 +15,7 @@ from typing import Any
 from harness.kube.client import Json
 from harness.kube.informer import Key
 from harness.kube.manifests import digest_of
-from harness.kube.objects import condition, is_condition, parse_time, stamp
+from harness.kube.objects import condition, deleting, is_condition, parse_time, stamp
 from harness.operator.api.conditions import ACCEPTED, READY, new, with_conditions
 from harness.operator.api.delivery import (
     BUILT,
@@ -345,11 +345,27 @@ def _changed(status: DeliveryStatus, **update: Any) -> DeliveryStatus:
     return status.model_copy(update=update)
 
 
-def waits_for_cluster(name: str, deployment: Json | None) -> Wait | None:
-    """Return why nothing can be deployed into a guest cluster; `deployment`: its ClusterDeployment."""
+def lost(status: DeliveryStatus, entry: DeliveredRevision) -> DeliveryStatus:
+    """Return the status once the target of a revision is gone with all that was in it: it is rolled out anew."""
+    if entry.outcome == "Ready":
+        status = _with_entry(status, entry, outcome="Deploying", ended=None, seconds=None)
+    return _changed(status, revision=None, commit=None, image=None, url=None)
+
+
+CLUSTER_MISSING, CLUSTER_GOES, UNREACHABLE = "ClusterMissing", "ClusterDeleting", "Unreachable"
+
+
+def waits_for_cluster(name: str, deployment: Json | None, *, settled: bool = False) -> Wait | None:
+    """Return why nothing can be deployed into a guest cluster.
+
+    Args:
+        deployment: its ClusterDeployment.  settled: what is there is looked after, also during an operation.
+    """
     if deployment is None:
-        return Wait("ClusterMissing", f"there is no ClusterDeployment {name} in this namespace: create it")
-    if is_condition(deployment, READY, "True"):
+        return Wait(CLUSTER_MISSING, f"there is no ClusterDeployment {name} in this namespace: create it")
+    if deleting(deployment):
+        return Wait(CLUSTER_GOES, f"ClusterDeployment {name} is being deleted, and all that is in the cluster")
+    if settled or is_condition(deployment, READY, "True"):
         return None
     told = condition(deployment, READY) or {}
     why = f": {told['message']}" if told.get("message") else ""

@@ -59,6 +59,7 @@ def needed(delivery: Delivery) -> Iterator[NeededRight]:
         "source.secretRef": (spec.source.secret_ref, spec.source.git),
         "source.webhook.secretRef": (spec.source.webhook.secret_ref if spec.source.webhook else None, ""),
         "build.pushSecretRef": (spec.build.push_secret_ref, spec.build.image),
+        "deploy.pullSecretRef": (spec.deploy.pull_secret_ref, spec.deploy.cluster),
         "build.signingSecretRef": (spec.build.signing_secret_ref, ""),
     }
     for field, (reference, to) in shown.items():

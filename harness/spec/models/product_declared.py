@@ -143,7 +143,9 @@ class AlsoDone(DoneWhen):
 
 
 class DeletedObject(Model):
-    """An object of the cell's namespace that somebody deletes, and that controllers are to make again.
+    """An object that somebody deletes, and that controllers are to make again.
+
+    It lies in the cell's namespace, or where a phase says `delivery_into: guest`, in that of its name in the guest.
 
     apiVersion, kind, name: of the object.
     """
@@ -244,6 +246,11 @@ class DeclaredPhase(Model):
         default=None,
         description="With kind `declared`: the folder, in the product's directory, whose files are committed to a "
         "repository of the cell before the phase; the template is given the revision as `commit`.",
+    )
+    guest: Text | None = Field(
+        default=None,
+        description="With kind `declared`: the template of objects that are applied in the guest cluster before those "
+        "of `apply`, where the phase of the scenario says `delivery_into: guest`.",
     )
     deleted: tuple[DeletedObject, ...] = Field(
         default=(),

@@ -42,6 +42,7 @@ class ScenarioPhase(Model):
     delivery: what becomes of an application whose revisions the product builds and deploys. `answers`: a revision is
       pushed in the phase, and answers. `rolls-back`: one that never becomes ready is pushed, and the one before it
       answers all through. `comes-back`: objects of the application are deleted, and are there again.
+    delivery_into: where that application runs; `guest`: in the guest cluster; without it, beside the machines.
     """
 
     phase: Name
@@ -60,6 +61,7 @@ class ScenarioPhase(Model):
     restart: Restart | None = None
     data_of: Name | None = None
     delivery: Delivered | None = None
+    delivery_into: Literal["guest"] | None = None
 
     @model_validator(mode="after")
     def _needed_or_spare(self) -> ScenarioPhase:

@@ -1,25 +1,28 @@
 """Deliveries: what is seen of an application whose revisions the product builds, and what must be true of it.
 
-The application answers "/" with its revision and its file `answer` (harness/infra/deliveries.py). A client in
-the infra cluster asks it all through the phases, by its Service.
+The application answers "/" with its revision and its file `answer` (harness/infra/deliveries.py). A client in the same
+cluster, the infra cluster or the guest, asks it all through the phases, by its Service.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from itertools import pairwise
 
 from harness.artifacts.registry import digest_in
 from harness.errors import HarnessBug
-from harness.infra.deliveries import CLIENT, CLIENT_LABEL, Pushed, Request, pushed, read_requests
+from harness.infra.deliveries import CLIENT, CLIENT_LABEL, NO_SERVICE, Pushed, Request, pushed, read_requests
 from harness.kube.client import Cluster, Json, resource_of
 from harness.kube.objects import condition, deleting, dig, parse_time, phase
-from harness.kube.resources import DEPLOYMENT, POD, Resource
+from harness.kube.resources import DEPLOYMENT, POD, SERVICE, Resource
 from harness.model import Cell
 from harness.rundir import AttemptDir
 from harness.spec.models.product_declared import DeletedObject
 from harness.validate.findings import Mismatch, differs
+from harness.validate.topics.ingress import Page, get_page
+from harness.validate.variables import TRAEFIK, asked_for
 
 # The API of the kind Delivery, as its users see it (docs/operator/delivery.md).
 DELIVERY = Resource("delivery.vmatrix.dev", "v1alpha1", "deliveries", "Delivery")
@@ -34,6 +37,16 @@ DIGITS = 12  # of a revision: the tag of its image
 def of(*kinds: str) -> Callable[[Cell, int], bool]:
     """Return the condition that a phase says one of these of a delivery."""
     return lambda cell, index: cell.phases[index].delivery in kinds
+
+
+def into_guest(*kinds: str) -> Callable[[Cell, int], bool]:
+    """Return the condition that a phase says one of these of a delivery into the guest."""
+    return lambda cell, index: of(*kinds)(cell, index) and bool(cell.phases[index].delivery_into)
+
+
+def with_ingress(*kinds: str) -> Callable[[Cell, int], bool]:
+    """Return the condition that such a phase's guest has an ingress controller besides."""
+    return lambda cell, index: into_guest(*kinds)(cell, index) and asked_for(TRAEFIK)(cell, index)
 
 
 @dataclass(frozen=True)
@@ -78,19 +91,25 @@ class DeliverySight:
         return next((one for one in history if one.get("revision") == revision), {})
 
 
-def look(cluster: Cluster, namespace: str, registry: str, tags: Collection[str]) -> DeliverySight:
+def look(
+    cluster: Cluster, namespace: str, registry: str, tags: Collection[str], guest: Cluster | None = None
+) -> DeliverySight:
     """Look at a cell's namespace in the infra cluster, and into the registry that pods push to.
+
+    Args:
+        guest: the cluster that the application runs in, with its client, if it is not the infra cluster.
 
     Raises:
         HarnessBug: it has not one Delivery, or not one client.
     """
     (delivery,) = _one(cluster.list(DELIVERY, namespace).items, "Delivery")
-    (client,) = _one(_there(cluster.list(POD, namespace, labels=CLIENT_LABEL).items), "client")
-    name = delivery["metadata"]["name"]
-    deployments = cluster.list(DEPLOYMENT, namespace, labels=f"{DELIVERY_LABEL}={name}").items
-    pods = [pod for one in deployments for pod in cluster.list(POD, namespace, labels=_selector(one)).items]
+    target, name = guest or cluster, delivery["metadata"]["name"]
+    clients = target.list(POD, namespace if guest is None else None, labels=CLIENT_LABEL).items
+    (client,) = _one(_there(clients), "client")
+    deployments = target.list(DEPLOYMENT, namespace, labels=f"{DELIVERY_LABEL}={name}").items
+    pods = [pod for one in deployments for pod in target.list(POD, namespace, labels=_selector(one)).items]
     repository = str(dig(delivery, "status", "repository") or "").partition("/")[2]
-    log = cluster.pod_log(namespace, client["metadata"]["name"], container=CLIENT)
+    log = target.pod_log(client["metadata"]["namespace"], client["metadata"]["name"], container=CLIENT)
     return DeliverySight(
         delivery,
         deployments,
@@ -213,4 +232,46 @@ def not_made_again(
             found.append(Mismatch(where, "an object", "none"))
         elif parse_time(there["metadata"]["creationTimestamp"]) <= max(ended):
             found.append(Mismatch(where, f"made after {max(ended)}", there["metadata"]["creationTimestamp"]))
+    return found
+
+
+PUT_BACK_SECONDS = 10.0  # in a guest, by docs/operator/delivery.md
+BUSY_SECONDS = 10.0  # that a busy host sends requests and looks at a guest late
+
+
+def put_back_late(cluster: Cluster, namespace: str, sight: DeliverySight, name: str) -> list[Mismatch]:
+    """Return whether a Service was put back too late: after the client had seen that it is not there.
+
+    Args:
+        cluster: that the application runs in.
+    """
+    where = f"Service {name}"
+    there = cluster.get(SERVICE, name, namespace)
+    if there is None:
+        return [Mismatch(where, "an object", "none")]
+    made = parse_time(there["metadata"]["creationTimestamp"]).timestamp()
+    before = [one for one in sight.requests if one.at < made]
+    if not before:
+        return [Mismatch("the client", f"requests before {where} was put back", "none")]
+    answered = max((one.at for one in before if one.answer), default=0.0)
+    missed = [one.at for one in before if one.at > answered and one.why.startswith(NO_SERVICE)]
+    took, limit = made - min(missed, default=made), PUT_BACK_SECONDS + BUSY_SECONDS
+    return [Mismatch(where, f"put back within {limit:.0f} s", f"after {took:.0f} s")] if took > limit else []
+
+
+def misled(delivery: Json, good: Pushed, addresses: Mapping[str, str], seconds: float) -> list[Mismatch]:
+    """Return the nodes at which the host of a Delivery's Ingress does not lead to the revision.
+
+    Args:
+        addresses: of the nodes by name.  seconds: for one answer.
+    """
+    told = dig(delivery, "spec", "deploy", "ingress")
+    if not told or not addresses:
+        return [Mismatch("the Delivery", "an Ingress, and nodes", f"{told} and {len(addresses)} nodes")]
+    page = Page(str(told["host"]), str(told.get("path") or "/"))
+    found = differs("status.url of the Delivery", "the address", str(page), dig(delivery, "status", "url"))
+    for node, address in addresses.items():
+        answer = get_page(address, page, seconds)
+        said = answer.error or (answer.text if answer.status == HTTPStatus.OK else f"status {answer.status}")
+        found += differs(f"outside -> {node} ({address}), {page}", "the answer", good.answer, said)
     return found

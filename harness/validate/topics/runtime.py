@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -161,14 +162,25 @@ def _unpinned(
 def _trusts_containerd(name: str, seen: MachineSetup, expected: ExpectedGuest) -> list[Mismatch]:
     """Judge containerd's folder of registries: the mirror alone, at its own address."""
     folder = str((expected.leaves.runtime_settings or {}).get("config_path", ""))
-    wanted = [expected.image_prefix] if expected.leaves.images_from_mirror else seen.registries
+    others = _further(expected)
+    wanted = [expected.image_prefix, *others] if expected.leaves.images_from_mirror else seen.registries
     found = same_set(f"{name} {folder}", "registries", wanted, seen.registries)
     strange = sorted(set(seen.registries) - set(wanted))
     found += [Mismatch(f"{name} {folder}/{one}", "no such folder", "it exists") for one in strange]
     for path, urls in seen.servers.items() if expected.leaves.images_from_mirror else ():
-        others = [url for url in urls if urlsplit(url).netloc != expected.registry]
-        found += differs(f"{name} {path}", f"servers other than {expected.registry}", [], others)
+        server = others.get(PurePosixPath(path).parent.name, f"http://{expected.registry}")
+        strangers = [url for url in urls if urlsplit(url).netloc != urlsplit(server).netloc]
+        found += differs(f"{name} {path}", f"servers other than {urlsplit(server).netloc}", [], strangers)
     return found
+
+
+REGISTRIES = "cluster_registries"  # further ones of the cell, in vmatrix's own playbooks
+
+
+def _further(expected: ExpectedGuest) -> Mapping[str, str]:
+    """Return the URLs of registries that the cell names besides the mirror, by what names of images begin with."""
+    asked = expected.variables.get(REGISTRIES) or ()
+    return {str(one["name"]): str(one.get("server") or f"https://{one['name']}") for one in asked}
 
 
 def _trusts_crio(name: str, seen: MachineSetup, expected: ExpectedGuest) -> list[Mismatch]:
@@ -176,16 +188,18 @@ def _trusts_crio(name: str, seen: MachineSetup, expected: ExpectedGuest) -> list
     if not expected.leaves.images_from_mirror:
         return []
     named: set[str] = set()
+    further = _further(expected)
     found: list[Mismatch] = []
     for path, said in seen.registries_conf.items():
         for one in said.get("registry", []):
             place = str(one.get("prefix", "")) or str(one.get("location", ""))
             named.add(place)
             asked = [one.get("location", place), *(mirror.get("location") for mirror in one.get("mirror", []))]
-            others = [where for where in asked if where != expected.registry]
-            found += differs(f"{name} {path}", f"servers other than {expected.registry}", [], others)
+            server = urlsplit(further[place]).netloc if place in further else expected.registry
+            others = [where for where in asked if where != server]
+            found += differs(f"{name} {path}", f"servers other than {server}", [], others)
     where = ", ".join(seen.registries_conf) or "no file for registries"
-    return [*same_set(f"{name} {where}", "registries", [expected.image_prefix], sorted(named)), *found]
+    return [*same_set(f"{name} {where}", "registries", [expected.image_prefix, *further], sorted(named)), *found]
 
 
 def settings_of(config: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:

@@ -7,10 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from harness.cell.life import Life
-from harness.model import Cell
+from harness.kube.client import Cluster
+from harness.model import Cell, GuestCluster
 from harness.spec.models import Timeouts
 from harness.until import Deadline
-from harness.validate.findings import eventually, require
+from harness.validate.expected import ExpectedGuest
+from harness.validate.findings import NotRun, eventually, require
 from harness.validate.phases import delivery
 from harness.validate.phases.delivery import ANSWERS, COMES_BACK, ROLLS_BACK, DeliverySight, Revisions
 
@@ -77,11 +79,47 @@ def test_the_revision_before_answers_all_through_a_bad_one(
 
 
 @pytest.mark.when(phase=delivery.of(COMES_BACK))
-def test_deleted_objects_are_made_again(sight: Callable[[], DeliverySight], life: Life, cell: Cell, phase: int) -> None:
+def test_deleted_objects_are_made_again(
+    sight: Callable[[], DeliverySight], target: Cluster, life: Life, cell: Cell, phase: int
+) -> None:
     deleted = life.site.product_of(cell).phases[cell.phases[phase].name].deleted
     require(
-        delivery.not_made_again(life.site.cluster, life.attempt.namespace, sight(), deleted),
+        delivery.not_made_again(target, life.attempt.namespace, sight(), deleted),
         claim="each object that was deleted is there again, made after the last revision had come to its end",
         look="events of the Delivery (PutBack), and the log of the operator's pod",
         do=DO,
+    )
+
+
+@pytest.mark.when(phase=delivery.into_guest(COMES_BACK))
+def test_a_deleted_service_is_put_back_in_time(sight: Callable[[], DeliverySight], target: Cluster, life: Life) -> None:
+    look = sight()
+    require(
+        delivery.put_back_late(target, life.attempt.namespace, look, look.delivery["metadata"]["name"]),
+        claim="a Service that somebody deletes in a guest is there again within 10 seconds",
+        look="the log of the operator's pod; how long its looks at the guest take",
+        do=DO,
+    )
+
+
+@pytest.mark.when(phase=delivery.with_ingress(ANSWERS, ROLLS_BACK, COMES_BACK))
+def test_every_node_leads_its_host_to_the_application(
+    guest: GuestCluster,
+    sight: Callable[[], DeliverySight],
+    revisions: Revisions,
+    expected: ExpectedGuest,
+    timeouts: Timeouts,
+) -> None:
+    if any(machine.tunnels is not None for machine in guest.environment.machines):
+        raise NotRun("this process reaches machines through the infra cluster's API alone, and not their network")
+    addresses = {name: expected.addresses[name] for name in expected.nodes}
+    require(
+        eventually(
+            lambda: delivery.misled(sight().delivery, revisions.good, addresses, timeouts.probe_proxy),
+            deadline=Deadline.after(timeouts.probe_follow),
+            what="every node to lead to the application",
+        ),
+        claim="who is outside of the cluster gets the last good revision at every node, by the host of the Ingress",
+        look="the Ingress of the application; the log of the ingress controller's pod on that node",
+        do="kubectl --kubeconfig kubeconfig get ingresses,services,endpointslices --all-namespaces",
     )

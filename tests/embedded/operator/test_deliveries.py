@@ -19,7 +19,7 @@ from harness.embedded.node.pods import running, write_status
 from harness.infra.cluster.rights import Right
 from harness.kube.client import ApiFailure, Cluster
 from harness.kube.objects import condition, deleting, dig, phase
-from harness.kube.resources import CONFIG_MAP, DEPLOYMENT, JOB, POD, SECRET, SERVICE, Resource
+from harness.kube.resources import CONFIG_MAP, DEPLOYMENT, JOB, NAMESPACE, POD, SECRET, SERVICE, Resource
 from harness.operator.api.delivery import Delivery, GitSource, read_delivery
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT, DELIVERY
 from harness.operator.build.job import BuildReport
@@ -345,31 +345,168 @@ def elsewhere(api: Cluster) -> Iterator[str]:
         yield name
 
 
-def test_what_lies_in_a_guest_comes_and_goes(works: Shop, infra: EmbeddedProvider, elsewhere: str) -> None:
-    content = base64.b64encode(infra.kubeconfig().read_bytes()).decode()
-    works.api.create(SECRET, SECRET.manifest("guest-kubeconfig", works.namespace, labels={}, data={"value": content}))
-    works.declare(deploy={"cluster": "guest", "namespace": elsewhere, "replicas": 0})
+UP = {"type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+DOWN = {**UP, "status": "False", "reason": "Progressing", "message": "upgrade runs"}
+DOCKER = ("kubernetes.io/dockerconfigjson", ".dockerconfigjson")
+
+
+@dataclass
+class InGuest:
+    """A Delivery into a guest cluster, which this API server is as well; `space`: the application's namespace."""
+
+    shop: Shop
+    space: str
+    kubeconfig: bytes
+
+    def declare(self, **deploy: Any) -> None:
+        """Create the Delivery, and the Secret that opens the guest."""
+        self.opens_with(self.kubeconfig)
+        self.shop.declare(deploy={"cluster": "guest", "namespace": self.space, "replicas": 0, **deploy})
+
+    def opens_with(self, content: bytes) -> None:
+        """Have the kubeconfig of the guest be another one."""
+        data = {"value": base64.b64encode(content).decode()}
+        body = SECRET.manifest("guest-kubeconfig", self.shop.namespace, labels={}, data=data)
+        self.shop.api.apply(SECRET, body)
+
+    def cluster(self, ready: Json) -> None:
+        """Have a ClusterDeployment whose condition Ready says this."""
+        self.shop.api.ensure(CLUSTER_DEPLOYMENT, deployment(name="guest", namespace=self.shop.namespace))
+        status = {"status": {"conditions": [ready]}}
+        self.shop.api.merge(CLUSTER_DEPLOYMENT, "guest", status, self.shop.namespace, subresource="status")
+
+    def deliver(self) -> None:
+        """Have the first revision built, and ready in a guest that is Ready."""
+        self.shop.build(A)
+        self.cluster(UP)
+        self.shop.delivered(A)
+
+    def there(self, kind: Resource, name: str = "shop") -> Json:
+        """Return an object of the application once it is there."""
+        found = lambda: self.shop.api.get(kind, name, self.space) or NotYet("it is not there")  # noqa: E731
+        return self.shop.wait(found, f"{kind.kind} {name} in the guest")
+
+
+@pytest.fixture
+def inside(works: Shop, infra: EmbeddedProvider, elsewhere: str) -> InGuest:
+    """Return a Delivery into a guest, which is not there yet, while its controllers work."""
+    return InGuest(works, elsewhere, infra.kubeconfig().read_bytes())
+
+
+def test_what_lies_in_a_guest_comes_and_goes(inside: InGuest) -> None:
+    works = inside.shop
+    inside.declare()
     works.build(A)
     works.said("Deployed", "ClusterMissing")
-    works.api.create(CLUSTER_DEPLOYMENT, deployment(name="guest", namespace=works.namespace))
-    works.said("Ready", "WaitingForCluster")
-    up = {
-        "type": "Ready",
-        "status": "True",
-        "reason": "Ready",
-        "message": "",
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
-    }
-    status = {"status": {"conditions": [up]}}
-    works.api.merge(CLUSTER_DEPLOYMENT, "guest", status, works.namespace, subresource="status")
+    inside.cluster(DOWN)
+    assert "upgrade runs" in works.said("Ready", "WaitingForCluster")["message"]
+    inside.cluster(UP)
     works.delivered(A)
-    assert works.api.get(DEPLOYMENT, "shop", elsewhere)
-    works.api.delete(SERVICE, "shop", elsewhere)
-    works.wait(lambda: works.api.get(SERVICE, "shop", elsewhere) or NotYet("not yet"), "the Service to be put back")
+    assert works.api.get(DEPLOYMENT, "shop", inside.space)
+    works.api.delete(SERVICE, "shop", inside.space)
+    inside.there(SERVICE)
     works.api.delete(DELIVERY, "shop", works.namespace)
     works.wait(lambda: works.get(DELIVERY) is None or NotYet("it is there"), "the Delivery to be gone")
-    assert works.api.get(DEPLOYMENT, "shop", elsewhere) is None
-    assert works.api.list(CONFIG_MAP, elsewhere, labels="delivery.vmatrix.dev/delivery=shop").items == []
+    assert works.api.get(DEPLOYMENT, "shop", inside.space) is None
+    assert works.api.list(CONFIG_MAP, inside.space, labels="delivery.vmatrix.dev/delivery=shop").items == []
+
+
+def test_a_pull_secret_is_copied_into_a_guest_kept_up_to_date_and_taken_away(inside: InGuest) -> None:
+    works = inside.shop
+    inside.declare(pullSecretRef={"name": "pull"})
+    works.build(A)
+    inside.cluster(UP)
+    assert "there is no Secret pull" in works.said("Ready", "SecretMissing")["message"]
+    kind, key = DOCKER
+
+    def put(config: bytes) -> str:
+        content = base64.b64encode(config).decode()
+        body = SECRET.manifest("pull", works.namespace, labels={}, type=kind, data={key: content})
+        works.api.apply(SECRET, body)
+        return content
+
+    first = put(b'{"auths": {}}')
+    works.delivered(A)
+    copy = inside.there(SECRET, "shop-pull")
+    assert (copy["type"], copy["data"][key]) == (kind, first)
+    pod = dig(inside.there(DEPLOYMENT), "spec", "template", "spec")
+    assert pod["imagePullSecrets"] == [{"name": "shop-pull"}]
+    second = put(b'{"auths": {"registry.example": {}}}')
+
+    def renewed() -> bool | NotYet:
+        return inside.there(SECRET, "shop-pull")["data"][key] == second or NotYet("it is the former one")
+
+    works.wait(renewed, "the copy to be renewed")
+    works.api.delete(DELIVERY, "shop", works.namespace)
+    works.wait(lambda: works.get(DELIVERY) is None or NotYet("it is there"), "the Delivery to be gone")
+    assert works.api.get(SECRET, "shop-pull", inside.space) is None
+    assert works.api.get(SECRET, "pull", works.namespace), "it is somebody's own"
+
+
+def test_a_namespace_that_a_guest_lacks_is_made(inside: InGuest) -> None:
+    works, name = inside.shop, f"{inside.space}-new"
+    inside.space = name
+    try:
+        inside.declare()
+        inside.deliver()
+        assert works.api.get(NAMESPACE, name)
+    finally:
+        works.api.delete(NAMESPACE, name)
+
+
+def test_during_an_operation_what_runs_is_put_back_and_the_next_revision_waits(inside: InGuest) -> None:
+    works = inside.shop
+    inside.declare()
+    inside.deliver()
+    inside.cluster(DOWN)
+    works.api.delete(SERVICE, "shop", inside.space)
+    inside.there(SERVICE)
+    works.push(B)
+    works.build(B)
+    works.said("Ready", "WaitingForCluster")
+    assert (works.get(DELIVERY) or {})["status"]["revision"] == A
+    assert "a" * 64 in str(inside.there(DEPLOYMENT)["spec"])
+    inside.cluster(UP)
+    works.delivered(B)
+
+
+def test_a_guest_that_is_away_or_has_another_ca_changes_nothing_for_a_while(
+    inside: InGuest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    works = inside.shop
+    inside.declare()
+    inside.deliver()
+    server = next(line for line in inside.kubeconfig.decode().splitlines() if "server:" in line)
+    nobody = inside.kubeconfig.decode().replace(server, f"{server.partition('server:')[0]}server: https://127.0.0.1:1")
+    inside.opens_with(nobody.encode())
+    told = works.said("Deployed", "Unreachable")
+    assert told["status"] == "True"
+    assert condition(works.get(DELIVERY), "Ready")["status"] == "True"  # type: ignore[index]
+    inside.opens_with(inside.kubeconfig)
+    works.said("Deployed", "Applied")
+    monkeypatch.setattr(rollouts, "SILENT_SECONDS", 0.5)
+    inside.opens_with(nobody.encode())
+
+    def unknown() -> bool | NotYet:
+        found = condition(works.get(DELIVERY), "Deployed") or {}
+        return found.get("status") == "Unknown" or NotYet(str(found))
+
+    works.wait(unknown, "nobody to know")
+    works.said("Ready", "Unreachable")
+    inside.opens_with(inside.kubeconfig)
+    works.delivered(A)
+
+
+def test_nothing_runs_in_a_guest_that_is_gone_and_the_same_in_the_next_of_its_name(inside: InGuest) -> None:
+    works = inside.shop
+    inside.declare()
+    inside.deliver()
+    works.api.delete(CLUSTER_DEPLOYMENT, "guest", works.namespace)
+    works.said("Ready", "ClusterMissing")
+    assert not {"revision", "image", "url"} & (works.get(DELIVERY) or {})["status"].keys()
+    inside.cluster(UP)
+    works.delivered(A)
+    assert works.kubelet.jobs() == [f"shop-{A[:12]}"], "it was not built again"
 
 
 @pytest.fixture

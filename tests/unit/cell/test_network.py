@@ -17,7 +17,7 @@ from harness.cell.site import Site
 from harness.errors import BadInput, InfraError
 from harness.kube.client import Json
 from harness.machines.network_rules import LAUNCHER
-from harness.model import Cell, Mirror, PlannedMachine
+from harness.model import Cell, Mirror, Phase, PlannedMachine
 from harness.paths import project_dir
 from harness.spec import load_spec
 from harness.spec.settings import load_settings
@@ -227,6 +227,14 @@ def test_a_name_that_nobody_knows_ends_the_cell_unless_networks_are_given(monkey
     assert "network_policy_egress" in (caught.value.hint or "")
     given = outside(a_site(mirror=mirror, egress_networks=("192.0.2.0/24",)), a_cell(AIR_GAPPED))
     assert given.ways_out == ({"to": [{"ipBlock": {"cidr": "192.0.2.0/24"}}]},)
+
+
+def test_a_cell_reaches_what_is_delivered_into_it_where_nobody_pushes() -> None:
+    site = a_site(deliveries="192.0.2.10:5001", pulls="192.0.2.10:5002")
+    phases = (Phase("deploy"), Phase("deliver", delivery="answers", delivery_into="guest"))
+    for cell, reached in ((a_cell(AIR_GAPPED), False), (replace(a_cell(AIR_GAPPED), phases=phases), True)):
+        ports = {port["port"] for way in outside(site, cell).ways_out for port in way.get("ports", ())}
+        assert (5002 in ports, 5001 in ports) == (reached, False)
 
 
 def test_endpoints_have_ports_of_their_schemes() -> None:

@@ -31,6 +31,7 @@ def given(
     asked: Mapping[str, Any] | None = None,
     machine: Machine | None = None,
     others: tuple[Machine, ...] = (),
+    phases: tuple[Phase, ...] = (),
     **infra: Any,
 ) -> dict[str, Any]:
     """Return what the playbooks get on a site with a factor."""
@@ -48,10 +49,12 @@ def given(
         project=folder,
         expiry_hours=1,
         timeout_scale=factor,
+        deliveries="r:5001",
+        pulls="r:5002",
         spare=lambda address: (f"{address.rpartition('.')[0]}.240-{address.rpartition('.')[0]}.253",),
         product_vars=lambda phase: {"cluster_files_url": f"http://m/files/{phase['a']}"},
     )
-    cell = Cell("c", {}, "fresh", (), tuple(one.planned for one in (*others, machine or MACHINE)), {})
+    cell = Cell("c", {}, "fresh", phases, tuple(one.planned for one in (*others, machine or MACHINE)), {})
     environment = Environment("run", cell, 1, "ns", (machine or MACHINE,), folder, folder / "key")
     return variables_of(site, environment, Phase("deploy", vars={"a": 1, **(asked or {})}))
 
@@ -130,6 +133,14 @@ def test_a_cell_with_load_balancers_has_addresses_for_them_unless_somebody_says_
     assert given(tmp_path, factor=1.0, asked=metallb)[pool] == ["10.0.7.240-10.0.7.253"]
     assert given(tmp_path, factor=1.0, asked={**metallb, pool: ["a"]})[pool] == ["a"]
     assert given(tmp_path, factor=1.0, asked=metallb, cluster_load_balancer_addresses=["b"])[pool] == ["b"]
+
+
+def test_machines_that_run_what_is_delivered_are_told_where_they_pull_it_from(tmp_path: Path) -> None:
+    delivered = (Phase("deploy"), Phase("deliver", delivery="answers"))
+    assert "cluster_registries" not in given(tmp_path, factor=1.0, phases=delivered)
+    into_guest = (*delivered, Phase("deliver", delivery="answers", delivery_into="guest"))
+    wanted = [{"name": "r:5001", "server": "http://r:5002"}]
+    assert given(tmp_path, factor=1.0, phases=into_guest)["cluster_registries"] == wanted
 
 
 def test_a_machine_tells_its_ipv6_address_where_it_has_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +26,7 @@ from harness.infra.deliveries import (
     pushed,
     read_requests,
     request,
+    request_by_name,
     texts_of,
 )
 from harness.kube.resources import CONFIG_MAP, SERVICE
@@ -134,6 +137,31 @@ def test_a_client_asks_a_service_by_its_name(status: int, answer: str, why: str)
         asked = request(cluster, "cell", "shop", SECONDS)
     assert (asked.answer, asked.why) == (answer, why)
     assert request(cluster, "cell", "shop", SECONDS).why.startswith("ConnectionRefusedError")
+
+
+def test_a_client_without_rights_asks_by_the_name_in_dns(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def told(host: str, *_: Any, **__: Any) -> Any:
+        asked.append(host)
+        raise socket.gaierror(known[0], "it says so")
+
+    known = [socket.EAI_NONAME]
+    monkeypatch.setattr(socket, "getaddrinfo", told)
+    assert request_by_name("cell", "shop", SECONDS).why == "there is no Service shop"
+    known[0] = socket.EAI_AGAIN
+    assert request_by_name("cell", "shop", SECONDS).why.startswith("DNS: ")
+    assert asked == ["shop.cell.svc"] * 2
+
+
+def test_the_answer_of_a_name_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    handler = type("Handler", (Application,), {"status": 200})
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), handler)) as address:
+        monkeypatch.setattr(http.client, "HTTP_PORT", int(address.partition(":")[2]))
+        ask = socket.getaddrinfo
+        monkeypatch.setattr(socket, "getaddrinfo", lambda _, *more, **named: ask("127.0.0.1", *more, **named))
+        asked = request_by_name("cell", "shop", SECONDS)
+    assert (asked.answer, asked.why) == ("abc first", "")
 
 
 def test_a_line_that_was_cut_off_is_no_request() -> None:

@@ -90,6 +90,7 @@ def jwt(url: str = "https://a", audiences: Any = ("b",)) -> dict[str, Any]:
 
 
 NO_USERS: tuple[Any, ...] = ({}, None, "sub", [], {"prefix": "a"}, {"claim": ""}, {"claim": {}}, {"expression": ""})
+REGISTRIES = "cluster_registries"
 BALANCED = "cluster_load_balancer_addresses"
 # A variable, a value that it may not have, and what is said of it.
 WRONG: tuple[tuple[str, Any, str], ...] = (
@@ -106,6 +107,13 @@ WRONG: tuple[tuple[str, Any, str], ...] = (
     ("cluster_encryption_key", "not base64!", "not base64 of exactly 32 bytes"),
     ("cluster_audit_policy", {"omitStages": []}, "cluster_audit_policy has no rules: give at least one"),
     ("cluster_audit_policy", {"rules": None}, "cluster_audit_policy has no rules"),
+    (REGISTRIES, "registry.example", "cluster_registries is a text: give a list"),
+    (REGISTRIES, [{}], "missing required arguments: name found in cluster_registries"),
+    (REGISTRIES, [{"name": "http://a"}], "cluster_registries: http://a is not what names of images begin with"),
+    (REGISTRIES, [{"name": "a/b"}], "cluster_registries: a/b is not what names of images begin with"),
+    (REGISTRIES, [{"name": "a", "server": "a:5000"}], "cluster_registries: server a:5000: write http://HOST:PORT or"),
+    (REGISTRIES, [{"name": "a", "ca": "/etc/ca.crt"}], "cluster_registries: ca of a is not a certificate: write it"),
+    (REGISTRIES, [{"name": "a"}, {"name": "a"}], "cluster_registries: a, a: name each once, and not"),
     ("cluster_jwt_authenticators", [{}], "one without issuer.url: give each an issuer.url that begins with https://"),
     ("cluster_jwt_authenticators", [jwt("http://a")], "cluster_jwt_authenticators: http://a: give each"),
     ("cluster_jwt_authenticators", [jwt(audiences=[])], "https://a: give each an issuer.url"),

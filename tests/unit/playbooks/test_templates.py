@@ -43,6 +43,7 @@ TEMPLATES = {
     "kubeadm-join.yml": "node/templates/kubeadm-join.yml.j2",
     "config-v3.toml": "container_runtime/templates/config-v3.toml.j2",
     "config-v2.toml": "container_runtime/templates/config-v2.toml.j2",
+    "servers.json": "../../tests/unit/playbooks/servers.json.j2",
     "hosts.toml": "container_runtime/templates/hosts.toml.j2",
     "crio.conf": "container_runtime/templates/crio.conf.j2",
     "registries.conf": "container_runtime/templates/registries.conf.j2",
@@ -271,7 +272,8 @@ def test_crio_is_configured_as_the_machine_needs(rendered: Path) -> None:
     assert config["runtime"]["hooks_dir"] == ["/etc/crio/hooks.d"]  # in the folder that a reset removes
     assert config["runtime"]["runtimes"]["runc"]["runtime_path"] == "/usr/local/lib/runc-within-limits"
     registries = tomllib.loads((rendered / "registries.conf").read_text())
-    assert registries == {"registry": [{"location": "10.0.0.1:5000", "insecure": True}]}
+    own = {"prefix": "10.0.0.1:5000", "location": "10.0.0.1:5000", "insecure": True}
+    assert registries == {"registry": [own]}
 
 
 def test_crios_settings_go_into_their_tables(tmp_path: Path) -> None:
@@ -293,6 +295,37 @@ def test_crios_settings_go_into_their_tables(tmp_path: Path) -> None:
 def test_images_are_pulled_in_plain_http(rendered: Path) -> None:
     hosts = tomllib.loads((rendered / "hosts.toml").read_text())
     assert hosts == {"server": "http://10.0.0.1:5000", "host": {}}
+
+
+OTHERS = [
+    {"name": "registry.example:5050", "ca": "-----BEGIN CERTIFICATE-----"},
+    {"name": "10.0.0.1:5001", "server": "http://10.0.0.1:5002"},
+]
+SERVERS = {
+    "10.0.0.1:5000": "http://10.0.0.1:5000",
+    "registry.example:5050": "https://registry.example:5050",
+    "10.0.0.1:5001": "http://10.0.0.1:5002",
+}
+
+
+def test_crio_asks_further_registries_where_they_are(tmp_path: Path) -> None:
+    names = frozenset({"registries.conf"})
+    directory = render("cp1-w1", tmp_path, names, cluster_container_runtime="crio", cluster_registries=OTHERS)
+    _, *others = tomllib.loads((directory / "registries.conf").read_text())["registry"]
+    assert others == [
+        {"prefix": "registry.example:5050", "location": "registry.example:5050", "insecure": False},
+        {"prefix": "10.0.0.1:5001", "location": "10.0.0.1:5002", "insecure": True},
+    ]
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_containerd_asks_further_registries_where_they_are(tmp_path: Path, name: str) -> None:
+    names, endpoint = frozenset({"hosts.toml", "servers.json"}), {"key": name, "value": SERVERS[name]}
+    directory = render("cp1-w1", tmp_path, names, cluster_registries=OTHERS, container_runtime_endpoint=endpoint)
+    assert json.loads((directory / "servers.json").read_text()) == SERVERS
+    hosts = tomllib.loads((directory / "hosts.toml").read_text())
+    ca = {"ca": f"/etc/containerd/certs.d/{name}/ca.crt"} if name == OTHERS[0]["name"] else {}
+    assert hosts == {"server": SERVERS[name], **ca, "host": {}}
 
 
 def test_flannel_writes_the_kind_of_rules_that_kube_proxy_does(rendered: Path, all_in_one: Path) -> None:

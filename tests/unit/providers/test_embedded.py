@@ -10,7 +10,7 @@ import pytest
 from harness import pressure
 from harness.infra.host import processes
 from harness.infra.host.layout import InstanceRecord, Layout, boot_id, layout_of, save_record
-from harness.infra.host.network import deliveries_of
+from harness.infra.host.network import deliveries_of, pulls_of
 from harness.infra.host.program import HostConfig, PlainCommand
 from harness.infra.pods import MEMORY_MIB, BootDisk
 from harness.model import Cell, PlannedMachine
@@ -94,6 +94,7 @@ def config(tmp_path: Path) -> HostConfig:
         prepare=lambda: None,
         prepared=lambda: True,
         deliveries=lambda *_: none,
+        pulls=lambda *_: none,
     )
 
 
@@ -116,10 +117,11 @@ def test_components_with_roles_are_started_once_the_api_server_has_them(after: d
     assert after["kube-controller-manager"] == after["kube-scheduler"] == ("kube-apiserver",)
 
 
-def test_pods_have_a_registry_to_push_to(tmp_path: Path) -> None:
+def test_pods_have_a_registry_to_push_to_and_machines_one_to_pull_from(tmp_path: Path) -> None:
     for pods, expected in ((None, 0), (lambda: BootDisk("d", "0"), 1)):
         provider = EmbeddedProvider(config(tmp_path), pods_disk=pods)
-        assert [program.name for program in provider.programs(0)].count("deliveries") == expected
+        names = [program.name for program in provider.programs(0)]
+        assert (names.count("deliveries"), names.count("pulls")) == (expected, expected)
 
 
 def test_the_registry_of_deliveries_is_told_to_cells_where_there_is_one(
@@ -129,4 +131,6 @@ def test_the_registry_of_deliveries_is_told_to_cells_where_there_is_one(
     save_record(layout, InstanceRecord(SETTINGS.infra_name, 0, "", boot_id(), pods=True))
     for pods, expected in ((None, ""), (lambda: BootDisk("d", "0"), deliveries_of(0))):
         settings = replace(config(tmp_path), layout=layout)
-        assert EmbeddedProvider(settings, pods_disk=pods).deliveries() == expected
+        provider = EmbeddedProvider(settings, pods_disk=pods)
+        assert provider.deliveries() == expected
+        assert provider.pulls() == (pulls_of(0) if expected else "")

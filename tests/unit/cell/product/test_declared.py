@@ -9,8 +9,11 @@ from typing import Any, cast
 
 import pytest
 
+from harness.cell.product import declared
 from harness.cell.product.declared import _DeclaredPhase, new_traces, read_values
-from harness.errors import ProductError
+from harness.errors import HarnessBug, ProductError
+from harness.kube.client import Cluster
+from harness.model import Phase
 from harness.spec.models.product_declared import DeletedObject, InObject
 from harness.until import Deadline, NotYet
 
@@ -78,7 +81,8 @@ class Patient:
 
 def deleting(cluster: Answers, tmp_path: Path) -> tuple[Any, Patient]:
     """Return a phase in which objects are deleted, and who waits."""
-    wanted, outer = SimpleNamespace(log=tmp_path / "log"), SimpleNamespace(cluster=cluster)
+    wanted = SimpleNamespace(log=tmp_path / "log", phase=Phase("put-back"), guest=None)
+    outer = SimpleNamespace(cluster=cluster)
     return _DeclaredPhase(cast("Any", wanted), cast("Any", outer), cast("Any", None), tmp_path), Patient()
 
 
@@ -102,3 +106,16 @@ def test_an_object_that_is_not_there_cannot_be_deleted(tmp_path: Path) -> None:
     phase, watched = deleting(Answers(), tmp_path)
     with pytest.raises(ProductError, match="there is no Service shop to delete"):
         phase._take_away(SHOP, cast("Any", watched), Deadline.after(60.0))
+
+
+def test_what_was_delivered_into_a_guest_is_deleted_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guest, beside = Answers("shop"), Answers("shop")
+    phase, watched = deleting(beside, tmp_path)
+    phase.wanted.phase = Phase("put-back", delivery="comes-back", delivery_into="guest")
+    monkeypatch.setattr(declared, "served", lambda *_: "kind")
+    with pytest.raises(HarnessBug, match="no way to the guest cluster"):
+        phase._take_away(SHOP[:1], cast("Any", watched), Deadline.after(60.0))
+    phase.wanted.guest = tmp_path / "kubeconfig"
+    monkeypatch.setattr(Cluster, "from_kubeconfig", lambda _: guest)
+    phase._take_away(SHOP[:1], cast("Any", watched), Deadline.after(60.0))
+    assert (guest.deleted, beside.deleted) == (["shop"], [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,13 +11,15 @@ from typing import Any, cast
 
 import pytest
 
-from harness.cell.product.declared_install import TEMPLATE, given, objects
+from harness.cell.product import declared_install
+from harness.cell.product.declared_install import TEMPLATE, apply_in_guest, given, objects
 from harness.cell.product.declared_install import rendered as of_template
 from harness.cell.product.protocol import OuterCluster, PhaseRun
 from harness.cell.provision import told
 from harness.cell.variables import named_machines
 from harness.infra.deliveries import CLIENT, CLIENT_LABEL
 from harness.kube.client import Cluster, Json
+from harness.kube.resources import CLUSTER_ROLE, DEPLOYMENT, SERVICE_ACCOUNT
 from harness.machines.kubevirt.manifests import GoldenImage
 from harness.model import Cell, Environment, Machine, Mirror
 from harness.operator.api.clusterdeployment import ClusterDeployment
@@ -29,6 +32,9 @@ from harness.paths import packaged_dir
 from harness.plan.tiers import tier_cells
 from harness.spec import load_spec
 from harness.spec.variables import merged
+from harness.until import Deadline, TimedOut
+from harness.validate.facts.cluster import OF_CHECKS
+from tests.unit.fake_cluster import FakeCluster
 from tests.unit.shipped_timeouts import TIMEOUTS
 
 SPEC = load_spec(packaged_dir() / "matrix")
@@ -235,8 +241,12 @@ def test_the_operators_tier_has_the_cells_of_the_playbooks_tier() -> None:
 
 @pytest.fixture(scope="module")
 def deliver() -> Cell:
-    (cell,) = tier_cells(SPEC, "delivery", "embedded")
-    return cell
+    return next(cell for cell in tier_cells(SPEC, "delivery", "embedded") if cell.scenario == "deliver")
+
+
+@pytest.fixture(scope="module")
+def into_guest() -> Cell:
+    return next(cell for cell in tier_cells(SPEC, "delivery", "embedded") if cell.scenario == "deliver-guest")
 
 
 def delivered(run: PhaseRun, outer: OuterCluster) -> tuple[list[Json], dict[str, str]]:
@@ -304,3 +314,67 @@ def test_the_cell_has_what_its_deliveries_need_and_no_other_cell_does(deliver: C
     assert {name for rule in role["rules"] for name in rule["resourceNames"]} == {"shop", "shop-commits"}
     other = next(runs(next(iter(CELLS.values())), tmp_path))
     assert not of_kind(rendered(other), "Deployment")
+
+
+def test_a_delivery_into_the_guest_has_a_secret_that_opens_the_registry_and_an_ingress(
+    into_guest: Cell, tmp_path: Path
+) -> None:
+    mirror = Mirror("http://mirror:8080", "mirror:5000")
+    outer = OuterCluster(cast("Cluster", Classes()), mirror, TIMEOUTS, IMAGES, deliveries="registry:5001")
+    delivering = [run for run in runs(into_guest, tmp_path) if run.phase.delivery in ("answers", "rolls-back")]
+    assert len(delivering) == 3
+    for run in delivering:
+        made, _ = delivered(run, outer)
+        (body,), (secret,) = of_kind(made, "Delivery"), of_kind(made, "Secret")
+        wish, mistakes = read_delivery(body)
+        assert mistakes == []
+        assert wish is not None
+        assert (wish.spec.deploy.cluster, wish.spec.deploy.ingress is not None) == ("guest", True)
+        assert wish.spec.deploy.pull_secret_ref is not None
+        assert wish.spec.deploy.pull_secret_ref.name == secret["metadata"]["name"]
+        auths = json.loads(secret["stringData"][".dockerconfigjson"])["auths"]
+        assert auths["registry:5001"]["username"] == "guest"
+
+
+def test_the_guest_has_the_client_and_the_infra_cluster_the_git_server(into_guest: Cell, tmp_path: Path) -> None:
+    run = next(runs(into_guest, tmp_path))
+    mirror = Mirror("http://mirror:8080", "mirror:5000")
+    values = given(run, OuterCluster(cast("Cluster", Classes()), mirror, TIMEOUTS, IMAGES))
+    beside = objects("cluster.yml.j2", {**values, "read": {}}, FOLDER, 60.0)
+    assert [obj["metadata"]["name"] for obj in of_kind(beside, "Deployment")] == ["shop-git"]
+    template = PRODUCT.phases["deliver"].guest
+    assert template is not None
+    inside = objects(template, values, FOLDER, 60.0)
+    (client,) = of_kind(inside, "Deployment")
+    assert CLIENT_LABEL in client["spec"]["template"]["metadata"]["labels"]
+    (space,) = of_kind(inside, "Namespace")
+    assert client["metadata"]["namespace"] == space["metadata"]["name"] != "ns", "the operator makes that"
+    assert OF_CHECKS.match(space["metadata"]["name"]), "it is none of the guest's"
+    pod = client["spec"]["template"]["spec"]
+    assert pod["containers"][0]["command"][-2:] == ["dns-client", "ns"]
+    assert pod["automountServiceAccountToken"] is False
+
+
+def test_what_lies_in_a_guest_is_applied_in_its_namespace_or_in_default() -> None:
+    cluster = FakeCluster()
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r"}}
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a"}}
+    served = {"ClusterRole": CLUSTER_ROLE, "ServiceAccount": SERVICE_ACCOUNT}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(declared_install, "resource_of", lambda _, __, kind: served[kind])
+        other = {**account, "metadata": {"name": "a", "namespace": "other"}}
+        apply_in_guest(cluster, [role, account, other], Deadline.after(60.0))
+    assert [one["metadata"]["namespace"] for one in cluster.all(SERVICE_ACCOUNT)] == ["default", "other"]
+    assert "namespace" not in cluster.all(CLUSTER_ROLE)[0]["metadata"]
+
+
+def test_what_runs_in_a_guest_is_waited_for() -> None:
+    cluster = FakeCluster()
+    status = {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1}
+    client = DEPLOYMENT.manifest("client", "other", labels={}, spec={"replicas": 1})
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(declared_install, "resource_of", lambda *_: DEPLOYMENT)
+        with pytest.raises(TimedOut, match="Deployment client in the guest to be available"):
+            apply_in_guest(cluster, [client], Deadline.after(0.0))
+        cluster.merge(DEPLOYMENT, "client", {"status": status}, "other")
+        apply_in_guest(cluster, [client], Deadline.after(60.0))

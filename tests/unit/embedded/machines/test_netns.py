@@ -18,7 +18,7 @@ def test_the_filter_ends_in_a_drop_and_lets_through_the_mirror_and_the_registry(
     assert chain(netns.filter_rules(Names(3), 9), "to_host") == [
         "arp daddr ip 10.216.9.1 accept",
         "ip saddr != 10.216.9.0/24 drop",
-        "ip daddr 10.216.0.1 tcp dport { 5000, 8080 } accept",
+        "ip daddr 10.216.0.1 tcp dport { 5000, 8080, 5002 } accept",
         f"ip daddr {{ 10.216.9.1, 10.216.0.1 }} {icmp} accept",
         "ip daddr 10.216.9.1 tcp flags & (syn | ack) != syn accept",
         "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } ip6 hoplimit 255 accept",

@@ -21,10 +21,10 @@ def chain(index: int, name: str) -> list[str]:
     return lines[start : lines.index("}", start)]
 
 
-def test_guests_open_connections_to_the_mirror_and_the_registry_alone() -> None:
+def test_guests_open_connections_to_what_is_served_to_them_alone() -> None:
     icmp = "icmp type { echo-request, echo-reply, destination-unreachable, time-exceeded, parameter-problem }"
     assert chain(3, "from_guests") == [
-        "ip daddr 10.216.0.1 tcp dport { 5000, 8080 } accept",
+        "ip daddr 10.216.0.1 tcp dport { 5000, 8080, 5002 } accept",
         'iifname "vmx3h250" ip daddr 10.216.0.1 tcp dport { 6443, 5001 } accept',
         f"ip daddr 10.216.0.0/16 {icmp} accept",
         "ip daddr 10.216.0.0/16 tcp flags & (syn | ack) != syn accept",
@@ -144,8 +144,8 @@ def test_tables_of_iptables_legacy_are_named(monkeypatch: pytest.MonkeyPatch, tm
     [
         (
             '"chain": "ufw-user-input"',
-            "ufw allow proto tcp from 10.215.0.0/16 to 10.215.0.1 port 5000,8080; "
-            "ufw allow proto tcp from fd76:6d78:d7::/48 to fd76:6d78:d7::1 port 5000,8080",
+            "ufw allow proto tcp from 10.215.0.0/16 to 10.215.0.1 port 5000,8080,5002; "
+            "ufw allow proto tcp from fd76:6d78:d7::/48 to fd76:6d78:d7::1 port 5000,8080,5002",
         ),
         (
             '"table": "firewalld"',
@@ -154,7 +154,7 @@ def test_tables_of_iptables_legacy_are_named(monkeypatch: pytest.MonkeyPatch, tm
         (
             "",
             "let TCP from 10.215.0.0/16 to 10.215.0.1 and from fd76:6d78:d7::/48 to fd76:6d78:d7::1, "
-            "ports 5000,8080, in: nft list ruleset; iptables-legacy-save",
+            "ports 5000,8080,5002, in: nft list ruleset; iptables-legacy-save",
         ),
     ],
 )

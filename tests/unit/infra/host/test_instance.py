@@ -137,9 +137,10 @@ def programs(tmp_path: Path) -> Iterator[Programs]:
     def none(_: str) -> PlainCommand:
         return PlainCommand(())
 
-    config = HostConfig(
-        layout, lambda _: Path(), none, none, lambda _: None, nothing, lambda: True, lambda *_: none("")
-    )
+    def registry(_: str, __: Path) -> PlainCommand:
+        return none("")
+
+    config = HostConfig(layout, lambda _: Path(), none, none, lambda _: None, nothing, lambda: True, registry, registry)
     made = Programs(config)
     save_record(layout, InstanceRecord("unit", 0, "", boot_id()))
     for directory in (layout.run, layout.logs):

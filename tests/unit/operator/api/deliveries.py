@@ -136,6 +136,11 @@ BAD: dict[str, tuple[Json, str, str]] = {
         "there is no port of this name",
     ),
     "a Service of no type": (_deploy(service={"type": "External"}), "spec.deploy.service.type", '"LoadBalancer"'),
+    "a pull Secret in another namespace": (
+        _deploy(namespace="web", pullSecretRef={"name": "pull"}),
+        "spec.deploy.pullSecretRef",
+        "Secrets are copied into guest clusters, and not between namespaces",
+    ),
     "no history": (delivery(history=1), "spec.history", "greater than or equal to 2"),
 }
 GOOD: dict[str, Json] = {
@@ -163,6 +168,7 @@ GOOD: dict[str, Json] = {
         )
     },
     **{f"branch: {name}": _source(branch=name) for name in ("main", "feature/a.b-c", "renovate/x@1", "1.x", "a=b#1")},
+    "a pull Secret at home": _deploy(pullSecretRef={"name": "pull"}),
     "a revision of SHA-256": _source(revision="0" * 64),
     "everything": delivery(
         source={
@@ -201,7 +207,8 @@ GOOD: dict[str, Json] = {
             "probes": {"readiness": {"path": "/ready"}, "liveness": {"port": 9000}, "startup": {"periodSeconds": 1}},
             "service": {"type": "NodePort"},
             "ingress": {"host": "shop.example", "className": "nginx", "port": "http", "tlsSecret": "tls"},
-            "template": {"spec": {"imagePullSecrets": [{"name": "pull"}]}},
+            "pullSecretRef": {"name": "pull"},
+            "template": {"spec": {"imagePullSecrets": [{"name": "more"}]}},
             "rolloutSeconds": 30,
         },
         rollback=False,

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from harness.errors import VmatrixError
+from harness.kube.client import ApiFailure
 from harness.kube.objects import dig
-from harness.kube.resources import CONFIG_MAP, DEPLOYMENT, INGRESS, POD, SECRET, SERVICE
+from harness.kube.resources import CONFIG_MAP, DEPLOYMENT, INGRESS, NAMESPACE, POD, SECRET, SERVICE
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT, DELIVERY
 from harness.operator.controllers.guest import NoKubeconfig
 from harness.operator.controllers.rollouts import GUEST_SECONDS, HOME_SECONDS, SOON_SECONDS
@@ -236,6 +237,176 @@ def test_what_lies_in_a_guest_is_taken_away_before_its_delivery_goes(monkeypatch
     assert guest.all(DEPLOYMENT) == guest.all(SERVICE) == guest.all(CONFIG_MAP) == []
 
 
+def delivered_into(monkeypatch: pytest.MonkeyPatch, **deploy: Any) -> tuple[PlayedDelivery, DeliveryApi]:
+    """Return a Delivery whose revision runs in a guest, and that guest's API."""
+    guest = DeliveryApi()
+    shop = of_guest(monkeypatch, guest)
+    shop.edit(deploy={**GUEST["deploy"], "ports": [{"name": "http", "port": 80}], **deploy})
+    shop.api.put(CLUSTER_DEPLOYMENT, cluster(UP))
+    if deploy:
+        shop.api.put(SECRET, SECRET.manifest("pull", "team", labels={}, data={".dockerconfigjson": "e30="}))
+    deliver(shop, A)
+    came_up(shop, guest)
+    assert shop.said("Ready")[0] == "True"
+    return shop, guest
+
+
+def came_up(shop: PlayedDelivery, guest: DeliveryApi) -> None:
+    made = guest.get(DEPLOYMENT, "shop", "team")
+    assert made is not None
+    counts = {"replicas": 1, "updatedReplicas": 1, "availableReplicas": 1}
+    seen = {"observedGeneration": made["metadata"]["generation"]}
+    guest.put(
+        DEPLOYMENT, {**made, "status": {"conditions": [{"type": "Available", "status": "True"}], **counts, **seen}}
+    )
+    shop.settle()
+
+
+def silence(monkeypatch: pytest.MonkeyPatch, shop: PlayedDelivery, error: VmatrixError) -> None:
+    """Have the guest not answer."""
+
+    @contextmanager
+    def opened(_: Any) -> Any:
+        raise error
+        yield
+
+    monkeypatch.setattr(shop.rollouts._targets._access, "open", opened)
+
+
+def test_a_namespace_that_a_guest_lacks_is_made_and_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop, guest = delivered_into(monkeypatch)
+    made = guest.get(NAMESPACE, "team")
+    assert made is not None
+    assert "applyset.kubernetes.io/part-of" not in made["metadata"]["labels"]
+    shop.api.delete(DELIVERY, "shop", "team")
+    while shop.api.get(DELIVERY, "shop", "team") is not None:
+        shop.roll()
+    assert guest.get(NAMESPACE, "team")
+
+
+def test_what_a_guests_nodes_pull_with_is_copied_kept_up_to_date_and_taken_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shop, guest = delivered_into(monkeypatch, pullSecretRef={"name": "pull"})
+    made = guest.get(SECRET, "shop-pull", "team")
+    assert made is not None
+    assert (made["type"], made["data"]) == ("kubernetes.io/dockerconfigjson", {".dockerconfigjson": "e30="})
+    spec = dig(guest.get(DEPLOYMENT, "shop", "team"), "spec", "template", "spec")
+    assert spec["imagePullSecrets"] == [{"name": "shop-pull"}]
+    shop.api.merge(SECRET, "pull", {"data": {".dockerconfigjson": "e30K"}}, "team")
+    shop.settle()
+    assert (guest.get(SECRET, "shop-pull", "team") or {})["data"] == {".dockerconfigjson": "e30K"}
+    guest.delete(SECRET, "shop-pull", "team")
+    shop.settle()
+    assert guest.get(SECRET, "shop-pull", "team"), "it is put back"
+    shop.edit(deploy={**GUEST["deploy"], "ports": [{"name": "http", "port": 80}]})
+    shop.settle()
+    assert guest.all(SECRET) == [], "nobody needs it any more"
+
+
+def test_a_pull_secret_that_is_missing_or_of_another_kind_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for home in (True, False):
+        shop, _ = (played(monkeypatch), None) if home else delivered_into(monkeypatch)
+        shop.edit(deploy={**({} if home else GUEST["deploy"]), "pullSecretRef": {"name": "gone"}})
+        if home:
+            deliver(shop, A)
+        shop.settle()
+        assert shop.said("Deployed")[:2] == ("False", "SecretMissing")
+        assert "there is no Secret gone" in shop.said("Deployed")[2]
+        shop.api.put(SECRET, SECRET.manifest("gone", "team", labels={}, data={"password": "eA=="}))
+        shop.settle()
+        assert shop.said("Deployed")[1] == "BadPullSecret"
+        assert "kubectl create secret docker-registry gone" in shop.said("Deployed")[2]
+
+
+def test_what_runs_is_looked_after_during_an_operation_and_the_next_revision_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shop, guest = delivered_into(monkeypatch)
+    shop.api.put(CLUSTER_DEPLOYMENT, cluster(DOWN))
+    guest.delete(SERVICE, "shop", "team")
+    shop.settle()
+    assert guest.get(SERVICE, "shop", "team")
+    assert shop.said("Ready")[0] == "True"
+    deliver(shop, B)
+    assert shop.said("Ready")[:2] == ("False", "WaitingForCluster")
+    assert shop.status["revision"] == A
+    assert "a" * 64 in str(guest.get(DEPLOYMENT, "shop", "team"))
+    shop.api.put(CLUSTER_DEPLOYMENT, cluster(UP))
+    shop.settle()
+    came_up(shop, guest)
+    assert (shop.status["revision"], shop.said("Ready")[0]) == (B, "True")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        VmatrixError("GET https://10.0.0.1:6443/: connection refused"),
+        ApiFailure(401, "Unauthorized", "Unauthorized", [], request="GET"),
+    ],
+)
+def test_what_is_said_of_a_guest_that_does_not_answer_stays_for_a_while(
+    monkeypatch: pytest.MonkeyPatch, error: VmatrixError
+) -> None:
+    shop, guest = delivered_into(monkeypatch)
+    answers = shop.rollouts._targets._access.open
+    moment = [1000.0]
+    monkeypatch.setattr("harness.operator.controllers.rollouts.time.monotonic", lambda: moment[0])
+    silence(monkeypatch, shop, error)
+    for later in (0.0, 60.0, 59.0):
+        moment[0] += later
+        shop.settle()
+        assert shop.said("Deployed")[:2] == ("True", "Unreachable")
+        assert shop.said("Ready")[0] == "True"
+        assert (shop.status["revision"], shop.status["url"]) == (A, "http://shop.team.svc:80/")
+    moment[0] += 2.0
+    shop.settle()
+    assert shop.said("Deployed")[:2] == ("Unknown", "Unreachable")
+    assert shop.said("Ready")[:2] == ("False", "Unreachable")
+    monkeypatch.setattr(shop.rollouts._targets._access, "open", answers)
+    shop.settle()
+    assert shop.said("Ready")[:2] == ("True", "Delivered")
+    silence(monkeypatch, shop, error)
+    shop.settle()
+    assert shop.said("Deployed")[0] == "True", "it counts from when it answered last"
+    assert guest.get(DEPLOYMENT, "shop", "team")
+
+
+def test_an_edit_while_a_guest_does_not_answer_is_not_said_to_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop, _ = delivered_into(monkeypatch)
+    silence(monkeypatch, shop, VmatrixError("GET https://10.0.0.1:6443/: connection refused"))
+    shop.settle()
+    assert shop.said("Ready")[0] == "True"
+    shop.edit(deploy={**GUEST["deploy"], "ports": [{"name": "http", "port": 80}], "replicas": 2})
+    shop.settle()
+    assert shop.said("Deployed")[:2] == ("False", "Unreachable")
+    assert shop.said("Ready")[0] == "False"
+
+
+def test_nothing_runs_any_more_in_a_guest_that_is_gone_and_all_of_it_in_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shop, guest = delivered_into(monkeypatch)
+    leaving = {**cluster(UP)}
+    leaving["metadata"] = {**leaving["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x"]}
+    shop.api.put(CLUSTER_DEPLOYMENT, leaving)
+    shop.settle()
+    assert shop.said("Ready")[:2] == ("False", "ClusterDeleting")
+    shop.api.put(CLUSTER_DEPLOYMENT, cluster(UP))
+    shop.api.delete(CLUSTER_DEPLOYMENT, "guest", "team")
+    shop.settle()
+    assert shop.said("Ready")[:2] == ("False", "ClusterMissing")
+    assert not {"revision", "commit", "image", "url"} & shop.status.keys()
+    assert shop.outcomes == ["a Deploying"]
+    for kind in (DEPLOYMENT, SERVICE, CONFIG_MAP, NAMESPACE):
+        for one in guest.all(kind):
+            guest.delete(kind, one["metadata"]["name"], one["metadata"].get("namespace"))
+    shop.api.put(CLUSTER_DEPLOYMENT, cluster(UP))
+    shop.settle()
+    came_up(shop, guest)
+    assert (shop.status["revision"], shop.said("Ready")[0]) == (A, "True")
+
+
 def test_a_delivery_into_a_guest_that_is_gone_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     shop = of_guest(monkeypatch, DeliveryApi())
     shop.settle()
@@ -245,7 +416,7 @@ def test_a_delivery_into_a_guest_that_is_gone_goes(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_delivery_into_a_guest_that_does_not_answer_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    shop = of_guest(monkeypatch, DeliveryApi())
+    shop = of_guest(monkeypatch, VmatrixError("GET https://10.0.0.1:6443/: connection refused"))  # type: ignore[arg-type]
     shop.api.put(CLUSTER_DEPLOYMENT, cluster(DOWN))
     shop.settle()
     shop.api.delete(DELIVERY, "shop", "team")
@@ -298,8 +469,6 @@ def test_an_image_is_not_deployed_before_its_signature_was_checked(monkeypatch: 
 
 
 def test_a_refusal_of_the_api_is_told_in_its_words(shop: PlayedDelivery) -> None:
-    from harness.kube.client import ApiFailure
-
     shop.api.refusals["PATCH deployments"] = ApiFailure(422, "Invalid", "spec.template: no", [], request="PATCH")
     deliver(shop, A)
     status, reason, message = shop.said("Deployed")

@@ -39,7 +39,7 @@ def app(**deploy: Any) -> Json:
 
 def test_every_field_of_an_application_is_in_an_object() -> None:
     wish = Delivery.model_validate(GOOD["everything"])
-    made = {body["kind"]: body for body in application_objects(wish, ENTRY, scaled=False)}
+    made = {body["kind"]: body for body in application_objects(wish, ENTRY, scaled=False, pulls=b"{}")}
     assert {body["metadata"]["namespace"] for body in made.values()} == {"web"}
     spec = made["Deployment"]["spec"]
     container = spec["template"]["spec"]["containers"][0]
@@ -57,7 +57,10 @@ def test_every_field_of_an_application_is_in_an_object() -> None:
     assert container["readinessProbe"]["httpGet"] == {"path": "/ready", "port": 8080}
     assert container["livenessProbe"]["tcpSocket"] == {"port": 9000}
     assert container["startupProbe"]["periodSeconds"] == 1
-    assert spec["template"]["spec"]["imagePullSecrets"] == [{"name": "pull"}]
+    assert spec["template"]["spec"]["imagePullSecrets"] == [{"name": "shop-pull"}, {"name": "more"}]
+    secret = made["Secret"]
+    assert (secret["metadata"]["name"], secret["type"]) == ("shop-pull", "kubernetes.io/dockerconfigjson")
+    assert secret["data"] == {".dockerconfigjson": "e30="}
     assert made["Service"]["spec"]["type"] == "NodePort"
     assert made["Service"]["spec"]["ports"][0] == {"name": "http", "port": 80, "targetPort": 8080, "protocol": "TCP"}
     ingress = made["Ingress"]["spec"]
@@ -74,6 +77,12 @@ def test_no_pod_of_the_last_revision_ends_before_one_of_the_next_is_ready() -> N
     assert strategy == {"maxUnavailable": 0, "maxSurge": 1}
     assert app()["readinessProbe"]["tcpSocket"] == {"port": 80}, "without a probe, a connection tells"
     assert "readinessProbe" not in app(ports=[{"name": "dns", "port": 53, "protocol": "UDP"}])
+
+
+def test_at_home_nodes_pull_with_the_secret_itself() -> None:
+    assert pod(pullSecretRef={"name": "pull"})["imagePullSecrets"] == [{"name": "pull"}]
+    assert objects(pullSecretRef={"name": "pull"}).keys() == {"Deployment", "Service"}
+    assert "imagePullSecrets" not in pod()
 
 
 def test_without_ports_there_is_no_service() -> None:

@@ -157,6 +157,11 @@ def made_of(**spec: Any) -> dict[str, Any]:
         ({"runtime": {"name": "crio"}}, "cluster_crictl_version", "1.36.0"),
         ({"runtime": {"name": "crio", "config": {"a": 1}}}, "cluster_crio_config", {"a": 1}),
         ({"runtime": {"name": "crio", "withinLimits": True}}, "cluster_crio_within_limits", True),
+        (
+            {"runtime": {"registries": [{"name": "a:5000", "server": "http://b:5000"}, {"name": "c"}]}},
+            "cluster_registries",
+            [{"name": "a:5000", "server": "http://b:5000"}, {"name": "c"}],
+        ),
         ({"runtime": {"withinLimits": True}}, "cluster_containerd_restrict_oom_score_adj", True),
         ({"network": {"ipFamilies": ["IPv4", "IPv6"]}}, "cluster_ipv6_pod_cidr", "fd10:243::/56"),
         ({"network": {"ipFamilies": ["IPv4", "IPv6"]}}, "cluster_pod_cidr", "10.243.0.0/16"),

@@ -47,6 +47,10 @@ REVIEWS: dict[str, tuple[Json, list[tuple[str, str, str, str]]]] = {
     ),
     "no Service": (delivery(deploy={"service": {"type": "None"}}), [("create", "deployments", "team", "")]),
     "a guest": (delivery(deploy={"cluster": "guest"}), [("deliver", "clusters", "team", "guest")]),
+    "a pull Secret": (
+        delivery(deploy={"cluster": "guest", "pullSecretRef": {"name": "pull"}}),
+        [("deliver", "clusters", "team", "guest"), ("get", "secrets", "team", "pull")],
+    ),
     "Secrets": (
         delivery(
             source={

@@ -20,6 +20,7 @@ from harness.rundir import AttemptDir
 from harness.spec.models.product_declared import DeletedObject
 from harness.validate.phases import delivery
 from harness.validate.phases.delivery import DeliverySight, look, revisions
+from harness.validate.topics.ingress import Page, WebAnswer
 from tests.unit.fake_cluster import FakeCluster
 
 GOOD, BAD = Pushed("deliver-2", "a" * 40, f"{'a' * 40} second"), Pushed("deliver-bad", "b" * 40, f"{'b' * 40} bad")
@@ -186,6 +187,60 @@ def test_an_object_that_was_deleted_is_another_one(
     assert bool(found) is bool(words)
 
 
+@pytest.mark.parametrize(
+    ("requests", "created", "words"),
+    [
+        ([(50, "x", ""), (55, "", "there is no Service shop")], at(60), ""),
+        ([(58, "x", ""), (60.5, "", "there is no Service shop")], at(60), ""),
+        ([(20, "x", ""), (30, "", "there is no Service shop")], at(60), "after 30 s"),
+        ([(5, "", "there is no Service shop"), (50, "x", ""), (55, "", "refused")], at(60), ""),
+        ([(70, "x", "")], at(60), "requests before"),
+        ([], None, "an object"),
+    ],
+)
+def test_a_service_is_put_back_in_time(requests: list[tuple[float, str, str]], created: str | None, words: str) -> None:
+    cluster = FakeCluster()
+    if created is not None:
+        cluster.put(SERVICE, {"metadata": {"name": "shop", "namespace": "cell", "creationTimestamp": created}})
+    asked = tuple(Request(NOON + moment, answer, why) for moment, answer, why in requests)
+    found = delivery.put_back_late(cluster, "cell", replace(seen(), requests=asked), "shop")
+    assert words in "; ".join(map(str, found))
+    assert bool(found) is bool(words)
+
+
+INGRESS: Json = {"spec": {"deploy": {"ingress": {"host": "shop.example"}}}, "status": {"url": "http://shop.example/"}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (WebAnswer(200, GOOD.answer), ""),
+        (WebAnswer(200, "other"), "other"),
+        (WebAnswer(404, "not found"), "status 404"),
+        (WebAnswer(error="port 80 is refused"), "port 80 is refused"),
+    ],
+)
+def test_every_node_is_asked_by_the_host_of_the_ingress(
+    answer: WebAnswer, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def get_page(address: str, page: Page, _: float) -> WebAnswer:
+        asked.append((address, str(page)))
+        return answer
+
+    monkeypatch.setattr(delivery, "get_page", get_page)
+    found = delivery.misled(INGRESS, GOOD, {"cp-0": "10.0.0.1", "w-0": "10.0.0.2"}, 1.0)
+    assert asked == [(address, "http://shop.example/") for address in ("10.0.0.1", "10.0.0.2")]
+    assert words in "; ".join(map(str, found))
+    assert len(found) == (2 if words else 0)
+
+
+def test_no_ingress_or_another_url_is_told() -> None:
+    assert "an Ingress" in str(delivery.misled({"spec": {"deploy": {}}}, GOOD, {"cp-0": "a"}, 1.0))
+    assert "an Ingress" in str(delivery.misled(INGRESS, GOOD, {}, 1.0))
+
+
 def test_nothing_deleted_is_no_proof() -> None:
     for sight, objects in ((seen(), []), (seen(history=[]), SHOP)):
         with pytest.raises(HarnessBug, match="nothing was deleted, or nothing was delivered"):
@@ -205,6 +260,10 @@ def test_a_look_finds_the_delivery_its_application_and_its_client(monkeypatch: p
     assert [one["metadata"]["name"] for one in found.pods] == ["shop-1"]
     assert found.requests == (Request(1.0, "x", ""),)
     assert found.digests == {"aaaa": "registry:5001 cell/shop aaaa"}
+    guest_client = {**client, "metadata": {**client["metadata"], "namespace": "default"}}
+    guest = FakeCluster({DEPLOYMENT: [deployment()], POD: [guest_client, pod()]})
+    assert look(cluster, "cell", "registry:5001", [], guest).requests == found.requests
+    assert look(cluster, "cell", "registry:5001", [], guest).pods == [guest.get(POD, "shop-1", "cell")]
     for kind, name in ((POD, "client-1"), (DELIVERY, "shop")):
         cluster.delete(kind, name, "cell")
         with pytest.raises(HarnessBug, match="0 objects that are a"):

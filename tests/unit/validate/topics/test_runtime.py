@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness.validate.expected import ExpectedGuest
 from harness.validate.findings import Unjudged
 from harness.validate.topics.runtime import from_mirror, other_configuration, other_images, wrong_runtime_settings
 from tests.unit.validate import foreign, guests
@@ -91,21 +92,55 @@ def test_another_server_behind_the_mirrors_name_is_found() -> None:
     assert "192.0.2.1" in str(found)
 
 
+FURTHER = [{"name": "registry.example:5050"}, {"name": "10.0.0.1:5001", "server": "http://10.0.0.1:5002"}]
+
+
+def with_further(**changed: str) -> Change:
+    """Return what gives a machine with containerd further registries; `changed`: other URLs than they have."""
+    urls = {
+        "registry.example:5050": "https://registry.example:5050",
+        "10.0.0.1:5001": "http://10.0.0.1:5002",
+        **changed,
+    }
+
+    def change(raw: guests.Json) -> None:
+        raw["registries"] += urls
+        raw["servers"] |= {f"/etc/containerd/certs.d/{name}/hosts.toml": [url] for name, url in urls.items()}
+
+    return change
+
+
+def test_further_registries_of_the_cell_are_asked_where_it_says() -> None:
+    asked = guests.expected(variables={**VARIABLES, "cluster_registries": FURTHER})
+
+    def judged(change: Change) -> list[str]:
+        there = {**setups(change), "cp-0": setups(change, of="cp-0")["cp-0"]}
+        return [str(one) for one in wrong_runtime_settings(running(), there, asked)]
+
+    assert judged(with_further()) == []
+    (cp, w) = judged(with_further(**{"10.0.0.1:5001": "http://192.0.2.1:5002"}))
+    assert "10.0.0.1:5001/hosts.toml: expected servers other than 10.0.0.1:5002" in cp
+    assert "192.0.2.1" in w
+    assert "registries" in " ".join(judged(lambda _: None))
+    assert "no such folder" in " ".join(map(str, wrong_runtime_settings(running(), setups(with_further()), EXPECTED)))
+
+
 def test_nothing_is_judged_of_a_product_that_says_nothing() -> None:
     (found,) = wrong_runtime_settings(running(), setups(), guests.expected(leaves=foreign.UNSAID))
     assert isinstance(found, Unjudged)
 
 
-def of_crio(change: Change = lambda _: None) -> list[str]:
-    """Return what is found of machines with CRI-O, the worker's programs and surroundings changed."""
+def of_crio(change: Change = lambda _: None, *, of_all: bool = False, expected: ExpectedGuest = WITH_CRIO) -> list[str]:
+    """Return what is found of machines with CRI-O, the worker's programs and surroundings changed, or all machines'."""
 
     def worker(raw: guests.Json) -> None:
         in_place_of_containerd(raw)
         change(raw)
 
-    programs = running(in_place_of_containerd, of="cp-0") | {"w-0": running(worker)["w-0"]}
-    around = setups(in_place_of_containerd, of="cp-0") | {"w-0": setups(worker)["w-0"]}
-    return [str(one) for one in wrong_runtime_settings(programs, around, WITH_CRIO)]
+    other = worker if of_all else in_place_of_containerd
+    programs = running(other, of="cp-0") | {"w-0": running(worker)["w-0"]}
+    around = setups(other, of="cp-0") | {"w-0": setups(worker)["w-0"]}
+    return [str(one) for one in wrong_runtime_settings(programs, around, expected)]
 
 
 def crio(old: str, new: str) -> Change:
@@ -145,6 +180,17 @@ def test_only_well_machines_with_crio_pass() -> None:
 )
 def test_another_setting_of_crio_is_found(change: Change, words: str) -> None:
     assert words in " ".join(of_crio(change))
+
+
+def test_crio_asks_further_registries_where_the_cell_says() -> None:
+    asked = guests.expected(variables={**WITH_CRIO.variables, "cluster_registries": FURTHER[1:]})
+
+    def judged(location: str) -> list[str]:
+        text = f"[[registry]]\nprefix = '10.0.0.1:5001'\nlocation = '{location}'\n"
+        return of_crio(registries(text), of_all=True, expected=asked)
+
+    assert judged("10.0.0.1:5002") == []
+    assert "expected servers other than 10.0.0.1:5002" in " ".join(judged("192.0.2.1:5002"))
 
 
 def test_machines_without_a_file_for_registries_are_found() -> None:
