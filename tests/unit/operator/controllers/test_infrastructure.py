@@ -217,7 +217,7 @@ def test_a_machine_of_an_isolated_cluster_starts_once_the_policy_selects_it() ->
     api = FakeCluster()
     made_of(api)
     imported(api)
-    deployment = {**DEPLOYMENT, "spec": {**DEPLOYMENT["spec"], "isolation": {"enabled": True}}}
+    deployment: Json = {**DEPLOYMENT, "spec": {"network": {}, "isolation": {"enabled": True}}}
 
     def look() -> str:
         halt = MachineMaking(api).look(wanted(), deployment, None, None)
