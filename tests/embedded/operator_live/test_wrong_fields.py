@@ -413,6 +413,12 @@ WRONG = (
         "nothing to do",
     ),
     several(
+        "authority.keysOnMachines",
+        {"authority.keysOnMachines": False, "hardening.kubeletCertificatesSigned": True},
+        "not accepted",
+        "nothing in the cluster signs what kubelets ask for",
+    ),
+    several(
         "certificates", {"certificates.validity": "99999h", "certificates.caValidity": "9999h"}, "failed", "longer"
     ),
     value("certificates.renewBeforeDays", 9999, "not accepted", "renewBeforeDays"),
