@@ -210,6 +210,7 @@ PHASES = {  # the usual names of a phase's playbook, without ending and with das
     "backup": ("backup", "etcd-backup"),
     "recover": ("recover", "restore", "recover-control-plane"),
     "reset": ("reset", "uninstall", "teardown"),
+    "clone": ("clone", "clone-cluster"),
 }
 GROUPS = {  # the usual names of our groups; the first of each is our own
     "control_plane": ("control_plane", "kube_control_plane", "control_planes", "controlplane", "controlplanes",

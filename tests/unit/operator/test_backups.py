@@ -240,3 +240,11 @@ def test_the_commands_show_tables_or_json(as_json: bool, monkeypatch: pytest.Mon
         assert f"size bytes: {len(CONTENT)}" in shown.stdout
     nothing = runner.invoke(app, ["operator", "backup", "list", "--cluster", "x"])
     assert "there is no EtcdBackup" in nothing.stdout
+
+
+def test_what_a_drill_has_shown_is_shown() -> None:
+    proven = {"type": "Proven", "status": "False", "reason": "DrillFailed", "message": "keys differ"}
+    one = backup(**FACTS, objects=2, conditions=[{**proven, "lastTransitionTime": MADE}])
+    row = row_of(one, NOW)
+    assert (row.phase, row.objects, row.drill, row.said) == ("Verified", 2, "keys differ", "")
+    assert row_of(backup(**FACTS), NOW).drill == ""

@@ -22,6 +22,7 @@ from harness.operator.controllers.backups import (
     surplus,
     to_make,
     trouble_of,
+    with_proof,
 )
 from harness.operator.controllers.cluster_view import DeclaredView
 from tests.unit.fake_cluster import FakeCluster
@@ -408,3 +409,51 @@ def test_a_backup_that_has_not_ended_is_waited_for(phase: str | None, more: int)
     there = ScheduledCluster(last)
     there.manager().reconcile(KEY)
     assert len(there.made) == 1 + more
+
+
+ENDED = "2026-11-22T04:00:00Z"
+DRILL_POLICY = {"schedule": "@daily", "drill": "weekly", "destination": {"claim": "claim"}}
+
+
+def drilled(outcome: str, uid: str = "uid-a", blame: str = "user", attempt: int = 1) -> dict[str, Any]:
+    """Return the end of a drill."""
+    said = {"operation": "drill", "sequence": 5, "attempt": attempt, "summary": "keys differ", "blame": blame}
+    return {**said, "outcome": outcome, "backup": uid[4:], "backupUid": uid, "ended": ENDED, "time": "t"}
+
+
+# By what is known of drills: the status of Proven on EtcdBackup a, None where nothing is said of it.
+SHOWN: dict[str, tuple[dict[str, Any], str | None]] = {
+    "proven": ({"last": drilled("succeeded"), "proven": drilled("succeeded")}, "True"),
+    "failed": ({"last": drilled("failed")}, "False"),
+    "failed after it was proven": ({"last": drilled("failed"), "proven": drilled("succeeded")}, "False"),
+    "proven before another failed": ({"last": drilled("failed", "uid-b"), "proven": drilled("succeeded")}, "True"),
+    "of another": ({"last": drilled("failed", "uid-b")}, None),
+    "tried again": ({"last": drilled("failed", blame="infra")}, None),
+    "not tried again": ({"last": drilled("failed", blame="infra", attempt=9)}, "False"),
+    "never": ({}, None),
+}
+
+
+@pytest.mark.parametrize("case", SHOWN)
+def test_what_a_drill_has_shown_is_said_of_its_backup_which_stays_what_it_is(case: str) -> None:
+    state, status = SHOWN[case]
+    one = backup(phase="Verified", conditions=[])
+    found = with_proof(one, one["status"], view(one, policy=DRILL_POLICY, drill=state), TODAY)
+    said = condition({"status": found}, "Proven") or {}
+    assert (found["phase"], said.get("status")) == ("Verified", status)
+    assert ("proven" in found) is (status == "True")
+    if status == "False":
+        assert "keys differ" in said["message"]
+    assert with_proof(one, one["status"], None, TODAY) == one["status"]
+
+
+def test_times_of_drills_are_noted_beside_those_of_backups() -> None:
+    there = ScheduledCluster()
+    there.objects[CLUSTER_DEPLOYMENT][0]["spec"]["etcd"]["backup"]["drill"] = "* * * * *"
+    there.api = FakeCluster(there.objects)
+    seconds = there.manager().reconcile(KEY)
+    assert seconds is not None
+    state = there.api.all(CLUSTER)[0]["status"]
+    assert state["drill"]["schedule"]["schedule"] == "* * * * *"
+    assert "last" not in state["drill"]["schedule"], "its times count from now on"
+    assert "last" in state["backupSchedule"]
