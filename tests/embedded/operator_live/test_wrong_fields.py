@@ -550,6 +550,13 @@ WRONG = (
     value("network.vxlan.vni", 9999999, "not accepted", "vni"),
     value("runtime.systemdCgroup", True, "failed", "cgroup"),
     value("runtime.withinLimits", False, "failed"),
+    several(
+        "runtime.registries",
+        {"runtime.registries": [{"name": "http://a", "server": "a:5000", "ca": "none"}]},
+        "not accepted",
+        "registries",
+        *(f"runtime.registries.0.{name}" for name in ("name", "server", "ca")),
+    ),
     value("source.architecture", "mips", "not accepted", "architecture"),
     value("source.imagePrefix", "registry.invalid/none", "failed", "registry.invalid"),
     several("source.images", {f"source.images.{name}": "no-such:1" for name in IMAGES}, "failed", "no-such"),

@@ -313,13 +313,18 @@ def test_what_works_is_left_alone_when_somebody_asks() -> None:
         assert without_failures(wish.status) == wish.status
 
 
-GUEST = {"status": {"conditions": [{"type": "Ready", "status": "False", "message": "0/1 machines"}]}}
-READY = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+META: Json = {"metadata": {"name": "one"}}
+GUEST = {**META, "status": {"conditions": [{"type": "Ready", "status": "False", "message": "0/1 machines"}]}}
+READY = {**META, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
 
 
 @pytest.mark.parametrize(
     ("deployment", "reason", "words"),
-    [(None, "ClusterMissing", "no ClusterDeployment one"), (GUEST, "WaitingForCluster", "0/1 machines")],
+    [
+        (None, "ClusterMissing", "no ClusterDeployment one"),
+        (GUEST, "WaitingForCluster", "0/1 machines"),
+        ({**READY, "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, "ClusterDeleting", "all that is in"),
+    ],
 )
 def test_a_guest_that_is_not_ready_is_waited_for_by_name(deployment: Json | None, reason: str, words: str) -> None:
     told = waits_for_cluster("one", deployment)
@@ -327,6 +332,7 @@ def test_a_guest_that_is_not_ready_is_waited_for_by_name(deployment: Json | None
     assert told.reason == reason
     assert words in told.message
     assert waits_for_cluster("one", READY) is None
+    assert (waits_for_cluster("one", deployment, settled=True) is None) == (deployment is GUEST)
 
 
 def said(wish: Delivery, deployed: tuple[bool, str] = (True, "Applied"), generation: int = 1) -> Json:
