@@ -32,11 +32,17 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.proc import Completed
 
 PROGRAMS = ("playbook", "inventory")
 # Variables that each run may have for itself: Ansible reads them while it runs, or has nothing of its own there yet.
-OWN = ("ANSIBLE_HOME", "ANSIBLE_LOCAL_TEMP", "ANSIBLE_VMATRIX_EVENTS", "ANSIBLE_VMATRIX_CHANGES")
+OWN = (
+    *("ANSIBLE_HOME", "ANSIBLE_LOCAL_TEMP", "ANSIBLE_SSH_EXECUTABLE"),
+    *("ANSIBLE_VMATRIX_EVENTS", "ANSIBLE_VMATRIX_CHANGES"),
+)
 # Besides Ansible's, those that count while it is loaded.
 LOADING = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "NO_COLOR", "PATH")
 # What a run loads by name; plugins of other kinds are loaded where they are used.
@@ -50,7 +56,7 @@ def run(
     check: bool = True,
     env: Mapping[str, str] | None = None,
     log: Path | None = None,
-) -> Any:
+) -> Completed:
     """Run a program of our own Ansible to its end, as `harness.proc.run` does.
 
     It is started for real where this process has settings of Ansible's, by its environment or its working directory.
@@ -77,10 +83,10 @@ def run(
         request = {"program": program, "words": words[1:], "env": whole, "timeout": timeout}
         files = {"cwd": os.getcwd(), "out": str(out), "err": str(err)}
         status = _asked(server(frozenset(settings.items())), {**request, **files})
-        written = out.read_bytes()[before:], b"" if log is not None else err.read_bytes()
+        told = out.read_bytes()[before:].decode("utf-8", "replace")
+        errors = "" if log is not None else err.read_bytes().decode("utf-8", "replace")
         ended = -signal.SIGKILL if status is None else status
-        texts = (each.decode("utf-8", "replace") for each in written)
-        done = proc.Completed(words, ended, *texts, time.monotonic() - begun)
+        done = proc.Completed(words, ended, told, errors, time.monotonic() - begun)
     if status is None:
         raise proc.CommandTimedOut(done, why=f"did not end within {timeout:.0f} s and was killed")
     if check and status != 0:
@@ -155,6 +161,10 @@ def work_here() -> None:
 
     class Here(worker.WorkerProcess):  # type: ignore[misc] # Ansible has no types
         """A worker without a process."""
+
+        _host: Any
+        _task: Any
+        _task_vars: Any
 
         def start(self) -> None:
             task, host = self._task, self._host
