@@ -37,7 +37,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from harness.proc import Completed
 
-PROGRAMS = ("playbook", "inventory")
+BIN = Path(sys.executable).parent
+PROGRAMS = {str(BIN / f"ansible-{name}"): name for name in ("playbook", "inventory")}
 # Variables that each run may have for itself: Ansible reads them while it runs, or has nothing of its own there yet.
 OWN = (
     *("ANSIBLE_HOME", "ANSIBLE_LOCAL_TEMP", "ANSIBLE_SSH_EXECUTABLE"),
@@ -59,18 +60,18 @@ def run(
 ) -> Completed:
     """Run a program of our own Ansible to its end, as `harness.proc.run` does.
 
-    It is started for real where this process has settings of Ansible's, by its environment or its working directory.
+    It is started for real where this process has settings of Ansible's, by its environment or its working directory;
+    and so is every other program.
 
     Raises:
         CommandFailed, CommandTimedOut: as there.
     """
     from harness import proc
 
-    if Path("ansible.cfg").exists() or any(name.startswith("ANSIBLE_") for name in os.environ):
-        return proc.run(argv, timeout=timeout, check=check, env=env, log=log)
     words = tuple(str(word) for word in argv)
-    program = Path(words[0]).name.removeprefix("ansible-")
-    assert program in PROGRAMS, words
+    own = Path("ansible.cfg").exists() or any(name.startswith("ANSIBLE_") for name in os.environ)
+    if own or words[0] not in PROGRAMS:
+        return proc.run(argv, timeout=timeout, check=check, env=env, log=log)
     whole = {**os.environ, **(env or {})}
     settings = {name: value for name, value in whole.items() if name.startswith(("ANSIBLE_", "PYTHON"))}
     settings |= {name: whole[name] for name in LOADING if name in whole}
@@ -80,7 +81,7 @@ def run(
     with tempfile.TemporaryDirectory() as text:
         out, err = (log, log) if log is not None else (Path(text) / "out", Path(text) / "err")
         before = out.stat().st_size if out.exists() else 0
-        request = {"program": program, "words": words[1:], "env": whole, "timeout": timeout}
+        request = {"program": PROGRAMS[words[0]], "words": words[1:], "env": whole, "timeout": timeout}
         files = {"cwd": os.getcwd(), "out": str(out), "err": str(err)}
         status = _asked(server(frozenset(settings.items())), {**request, **files})
         told = out.read_bytes()[before:].decode("utf-8", "replace")
@@ -124,7 +125,7 @@ def _asked(program: subprocess.Popen[str], request: Mapping[str, Any]) -> int | 
 
 def serve() -> None:
     """Load Ansible, then be its programs in children, one after the other, until the input ends."""
-    for name in PROGRAMS:
+    for name in PROGRAMS.values():
         importlib.import_module(f"ansible.cli.{name}")
     for kind in KINDS:
         package = importlib.import_module(f"ansible.plugins.{kind}")
