@@ -139,6 +139,7 @@ IS_NO = re.compile(r"(?<![tT]here) is no(?= (?!longer\b|one\b)\w)")
 ELSEWHERE = {"bench", "chaos", "ci", "contract", "faults", "playbooks", "refusals", "slowness"}
 # Tests about no single module of harness/, and what they are about.
 NO_MODULE = {
+    "test_ansible_programs.py": "tests/unit/ansible_programs.py",
     "test_docs.py": "documentation",
     "test_examples.py": "examples/",
     "test_fake_cluster.py": "tests/unit/fake_cluster.py",

@@ -31,6 +31,7 @@ from harness.machines.given_inventory import (
 from harness.model import Machine
 from harness.proc import run
 from harness.spec.plays import GROUPS
+from tests.unit import ansible_programs
 
 YAML = """all:
   vars: {ansible_user: admin}
@@ -46,6 +47,12 @@ a ansible_host=192.0.2.1 ansible_user=admin ansible_ssh_common_args='-J jump@192
 [workers]
 b ansible_host=192.0.2.2 ansible_user=admin ansible_ssh_common_args='-J jump@192.0.2.8'
 """
+
+
+@pytest.fixture(autouse=True)
+def _ansible_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask an Ansible that is loaded already, unless a test has settings of its own."""
+    monkeypatch.setattr("harness.machines.given_inventory.run", ansible_programs.run)
 
 
 def written(folder: Path, text: str, name: str = "hosts") -> Path:

@@ -19,8 +19,8 @@ from typing import Any
 
 import yaml
 
-from harness import proc
 from harness.yaml_text import LOADER
+from tests.unit import ansible_programs
 
 ANSIBLE = Path(sys.executable).parent / "ansible-playbook"
 MODULE_PYTHON = Path(__file__).with_name("module_python.py")
@@ -143,6 +143,7 @@ def run_here(
     plays: Sequence[Mapping[str, Any]],
     programs: Mapping[str, str],
     options: Sequence[str] = (),
+    /,
     **hosts: Mapping[str, Any],
 ) -> str:
     """Run plays on this host as if it were machines, all at once; return what Ansible said.
@@ -170,7 +171,7 @@ def run_here(
     whole = [{"hosts": "all", "gather_facts": False, "environment": environment, **play} for play in plays]
     (place / "hosts.yml").write_text(json.dumps(inventory), encoding="utf-8")
     (place / "play.yml").write_text(json.dumps(whole), encoding="utf-8")
-    done = proc.run(
+    done = ansible_programs.run(
         [ANSIBLE, *options, "-i", place / "hosts.yml", place / "play.yml"],
         timeout=900,
         check=False,

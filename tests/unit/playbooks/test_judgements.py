@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness import proc
+from tests.unit import ansible_programs
 from tests.unit.playbooks.playbook_files import PLAYBOOKS, ROLES, module_python, tasks
 
 ANSIBLE = Path(sys.executable).parent / "ansible-playbook"
@@ -41,7 +41,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     plays.append({"hosts": "all", "gather_facts": False, "tasks": [{"ansible.builtin.copy": write}]})
     (place / "play.yml").write_text(json.dumps(plays), encoding="utf-8")
     python = f"ansible_python_interpreter={module_python(place)}"
-    proc.run(
+    ansible_programs.run(
         [ANSIBLE, "-i", "here,", "-c", "local", "-e", python, place / "play.yml"],
         timeout=300,
         env={"ANSIBLE_HOME": str(place / "ansible"), "ANSIBLE_FILTER_PLUGINS": str(PLAYBOOKS / "filter_plugins")},

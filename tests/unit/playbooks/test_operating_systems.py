@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from harness import proc
 from harness.paths import project_dir
+from tests.unit import ansible_programs
 from tests.unit.playbooks.playbook_files import PLAYBOOKS, load
 from tests.unit.playbooks.test_templates import ANSIBLE, render
 
@@ -58,7 +58,7 @@ def test_a_system_whose_packages_are_not_known_is_refused_with_the_remedy(tmp_pa
     }
     hosts = {"hosts": "localhost", "connection": "local", "gather_facts": False, "vars": given, "roles": [role]}
     play.write_text(yaml.safe_dump([{"name": "Prepare", **hosts}]), encoding="utf-8")
-    done = proc.run(
+    done = ansible_programs.run(
         [ANSIBLE, "-i", "localhost,", play],
         timeout=60,
         check=False,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness import proc
+from tests.unit import ansible_programs
 from tests.unit.playbooks.mirror import serving
 from tests.unit.playbooks.playbook_files import PLAYBOOKS, load
 from tests.unit.playbooks.test_templates import ANSIBLE, HERE
@@ -49,7 +49,7 @@ def attempt(directory: Path, entry: str, groups: dict[str, list[str]], **variabl
     hosts.write_text(yaml.safe_dump({"all": {"children": children}}), encoding="utf-8")
     given = {**load(HERE / "variables.yml"), "cluster_kubeconfig_path": str(directory / "kubeconfig"), **variables}
     extra.write_text(yaml.safe_dump(given), encoding="utf-8")
-    done = proc.run(
+    done = ansible_programs.run(
         [ANSIBLE, "-i", hosts, "-e", f"@{extra}", PLAYBOOKS / f"{entry}.yml"],
         timeout=180,
         check=False,

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from harness import proc
+from tests.unit import ansible_programs
 from tests.unit.playbooks.playbook_files import PLAYBOOKS
 
 ANSIBLE = Path(sys.executable).parent / "ansible-playbook"
@@ -42,7 +43,7 @@ def remove(groups: dict[str, list[str]], names: Any, place: Path) -> proc.Comple
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_CALLBACK_RESULT_FORMAT": "json",
     }
-    return proc.run(argv, timeout=120, env=settings, check=False)
+    return ansible_programs.run(argv, timeout=120, env=settings, check=False)
 
 
 @pytest.mark.parametrize(

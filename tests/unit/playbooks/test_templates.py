@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from harness import proc
+from tests.unit import ansible_programs
 from tests.unit.playbooks.playbook_files import PLAYBOOKS, ROLES
 
 HERE = Path(__file__).parent
@@ -492,7 +493,7 @@ def test_the_provisioner_makes_folders_as_an_account_that_there_is(rendered: Pat
 @pytest.mark.parametrize("topology", ["cp1-w1", "all-in-one", "cp2-etcd3-w1"])
 def test_playbooks_are_valid_for_a_topology(topology: str, tmp_path: Path) -> None:
     inventory = HERE / f"inventories/{topology}.yml"
-    done = proc.run(
+    done = ansible_programs.run(
         [ANSIBLE, "--syntax-check", "-i", inventory, PLAYBOOKS / "cluster.yml"],
         timeout=120,
         env={"ANSIBLE_HOME": str(tmp_path)},
