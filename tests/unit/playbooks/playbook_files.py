@@ -143,6 +143,7 @@ def run_here(
     plays: Sequence[Mapping[str, Any]],
     programs: Mapping[str, str],
     options: Sequence[str] = (),
+    /,
     **hosts: Mapping[str, Any],
 ) -> str:
     """Run plays on this host as if it were machines, all at once; return what Ansible said.
