@@ -22,7 +22,7 @@ CLUSTER = {"name": "cluster-a", "prefix": "/registry/cluster-a"}
 
 
 @pytest.fixture(scope="module")
-def cell() -> Cell:
+def planned() -> Cell:
     """Return three machines of etcd, and a control plane that is not of their inventory."""
     whole = cell_of("cp2-etcd3-w1")
     members = [machine for machine in whole.machines if machine.name in MEMBERS]
@@ -31,22 +31,22 @@ def cell() -> Cell:
 
 
 @pytest.fixture(scope="module")
-def place(cell: Cell) -> dict[str, int]:
+def place(planned: Cell) -> dict[str, int]:
     """Return the machines' places in the inventory."""
-    return {planned.name: number for number, planned in enumerate(cell.machines)}
+    return {one.name: number for number, one in enumerate(planned.machines)}
 
 
 @pytest.fixture(scope="module")
-def version(cell: Cell) -> str:
+def version(planned: Cell) -> str:
     """Return the version of etcd that an upgrade leads to."""
-    return str(cell.vars["cluster_etcd_version"])
+    return str(planned.vars["cluster_etcd_version"])
 
 
 @pytest.fixture(scope="module")
-def before(bench: Bench, cell: Cell, place: dict[str, int]) -> dict[str, dict[str, dict[str, str]]]:
+def before(bench: Bench, planned: Cell, place: dict[str, int]) -> dict[str, dict[str, dict[str, str]]]:
     """Deploy etcd of an earlier version on one of the machines; return what all were like, by name."""
     Store().ensure((Ref("etcd", OLD), Ref("etcdutl", OLD)), silent)
-    bench.boot(cell)
+    bench.boot(planned)
     states = {name: bench.state(number) for name, number in place.items()}
     bench.list_only("etcd-0")
     give(bench, cluster_etcd_version=OLD)
