@@ -63,6 +63,7 @@ ANEW = frozenset({"deploy", DEPLOY_ETCD, "reset", CLONE})  # operations after wh
 PREFLIGHT = "Check the request before any machine changes"
 CHECKPOINT = "Restore settings that an interrupted run left"  # what that run may have left half stays noted
 SAME_VERSION = "Refuse a Kubernetes version that differs from the running one"
+ETCD_ALONE = "Refuse an inventory without etcd"
 REMOVAL = ("Choose the machines that act", "Refuse to start if no machine can act", "Refuse to remove etcd's majority")
 CHECKS: Mapping[str, tuple[str, ...]] = {
     "deploy": (PREFLIGHT, CHECKPOINT, SAME_VERSION),
@@ -74,6 +75,9 @@ CHECKS: Mapping[str, tuple[str, ...]] = {
     RECOVER: ("Group lost and remaining machines",),
     CLONE: (PREFLIGHT, "Refuse to begin a clone without all that it is made of"),
     REBUILD: (PREFLIGHT, SAME_VERSION, "Refuse to begin without all that the control plane is made of"),
+    DEPLOY_ETCD: (PREFLIGHT, ETCD_ALONE),
+    RECONFIGURE_ETCD: (PREFLIGHT, ETCD_ALONE),
+    UPGRADE_ETCD: (PREFLIGHT, ETCD_ALONE, "Refuse forbidden versions of etcd, and fetch the new one"),
 }
 
 

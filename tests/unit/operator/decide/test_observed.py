@@ -13,7 +13,7 @@ from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.machine import DeclaredMachine, MachineCertificates, MachineSettings
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.observed import CHECKS, Observed, begun, ended, observed, trouble_of
-from harness.operator.decide.operations import DUTIES, Nothing, next_operation
+from harness.operator.decide.operations import DUTIES, ETCD_DUTIES, Nothing, next_operation
 from tests.unit.operator.api.objects import wanted_set
 from tests.unit.operator.decide.wishes import CP, MACHINES, NOW, claimed, deployed, operation, past, wait, wish
 from tests.unit.pages import ROOT
@@ -286,7 +286,7 @@ def plays(name: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("operation", CHECKS)
 def test_plays_that_only_check_are_the_first_of_the_playbook(operation: str) -> None:
-    entry = next(duty.entry for duty in DUTIES if duty.operation == operation)
+    entry = next(duty.entry for duty in (*DUTIES, *ETCD_DUTIES) if duty.operation == operation)
     names = [play["name"] for play in plays(entry)]
     assert tuple(names[: len(CHECKS[operation])]) == CHECKS[operation]
     assert not set(CHECKS[operation]) & set(names[len(CHECKS[operation]) :])
