@@ -137,6 +137,7 @@ EDITS = dict(
         field("etcd.backup.destination.claim", "backups", NOTHING),
         field("etcd.backup.keep", 3, NOTHING),
         field("etcd.backup.schedule", "0 3 * * *", REFUSED),  # without a destination; with one: NOTHING
+        field("etcd.backup.drill", "weekly", REFUSED),  # likewise
         field("etcd.backup.timeZone", "Europe/Berlin", NOTHING),
         field("etcd.backup.suspend", True, NOTHING),
         field("etcd.backup.maxAgeHours", 24, NOTHING),
