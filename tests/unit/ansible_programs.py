@@ -33,6 +33,7 @@ from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 if TYPE_CHECKING:
     from harness.proc import Completed
@@ -46,6 +47,8 @@ OWN = (
 )
 # Besides Ansible's, those that count while it is loaded.
 LOADING = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "NO_COLOR", "PATH")
+# Actions that have Ansible's own process change the inventory, and wait for it meanwhile (since ansible-core 2.21)
+CHANGING = ("add_host", "group_by")
 # What a run loads by name; plugins of other kinds are loaded where they are used.
 KINDS = ("action", "callback", "connection", "filter", "inventory", "strategy", "test", "vars")
 
@@ -142,7 +145,9 @@ def serve() -> None:
             be_program(**request)
         ended = os.pidfd_open(process)
         if not select.select([ended], [], [], request["timeout"])[0]:
-            os.killpg(process, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it leads no group yet
+                os.killpg(process, signal.SIGKILL)
+            os.kill(process, signal.SIGKILL)
             request["timeout"] = None
         os.close(ended)
         status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
@@ -151,7 +156,7 @@ def serve() -> None:
 
 
 def work_here() -> None:
-    """Have a program run each task itself.
+    """Have a program run each task itself, but for those of CHANGING.
 
     The worker of every ansible-core that is allowed runs as it is, with copies of what its process would have for
     itself. It has no terminal, no signals and no messages of its own here.
@@ -168,20 +173,23 @@ def work_here() -> None:
         _task_vars: Any
 
         def start(self) -> None:
+            if self._task.action.rpartition(".")[2] in CHANGING:
+                super().start()
+                return
             task, host = self._task, self._host
             self._task = task.copy(exclude_parent=True, exclude_tasks=True)
             self._task._parent = task._parent
             self._host = Host(host.name, gen_uuid=False)
             self._host.__dict__.update(host.__dict__)
             self._task_vars = self._task_vars.copy()
-            with open(os.devnull) as self._new_stdin:
+            self._detach = self._hard_exit = self._no_process
+            with mock.patch.multiple(worker, create=True, **instead), open(os.devnull) as self._new_stdin:
                 self.run()
 
-        def _detach(self) -> None:
-            """Keep the program's own files."""
-
-        def _hard_exit(self, error: str) -> None:
-            raise RuntimeError(error)
+        @staticmethod
+        def _no_process(error: str = "") -> None:
+            if error:
+                raise RuntimeError(error)
 
     class Messages:
         """Ansible's messages, which this process writes itself."""
@@ -193,9 +201,9 @@ def work_here() -> None:
             return getattr(display, name)
 
     display = worker.display
-    worker.display = Messages()
-    worker.signal = SimpleNamespace(signal=lambda *_: None, SIGINT=signal.SIGINT, SIGTERM=signal.SIGTERM)
-    worker.sys = SimpleNamespace(stdout=io.StringIO(), stderr=io.StringIO())
+    signals = SimpleNamespace(signal=lambda *_: None, SIGINT=signal.SIGINT, SIGTERM=signal.SIGTERM)
+    streams = SimpleNamespace(stdout=io.StringIO(), stderr=io.StringIO())
+    instead: dict[str, Any] = {"display": Messages(), "signal": signals, "sys": streams}
     strategy.WorkerProcess = Here
 
 
