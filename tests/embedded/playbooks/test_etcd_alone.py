@@ -61,8 +61,8 @@ def on_etcd(bench: Bench, place: dict[str, int], words: str, machine: str = "etc
 
 def versions(bench: Bench, place: dict[str, int]) -> dict[str, str]:
     """Return what each member says that it runs."""
-    script = "curl -s http://127.0.0.1:2381/version"
-    return {name: json.loads(bench.on(place[name], script).stdout)["etcdserver"] for name in MEMBERS}
+    words = f"sudo {ETCDCTL} endpoint status --write-out=json"
+    return {name: json.loads(bench.on(place[name], words).stdout)[0]["Status"]["version"] for name in MEMBERS}
 
 
 def unchanged(bench: Bench, entry: str, *options: str) -> bool:
