@@ -119,6 +119,7 @@ OWNED = (
     "/var/lib/kubelet/kubeadm-flags.env",
     "/etc/containerd/config.toml",
     "/etc/containerd/certs.d/*/hosts.toml",
+    "/etc/containerd/certs.d/*/ca.crt",
     "/etc/containers/registries.conf.d/*",
     "/etc/crictl.yaml",
     "/etc/crio/crio.conf.d/*",

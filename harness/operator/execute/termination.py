@@ -174,7 +174,7 @@ ROLE_REFUSALS: Mapping[str, tuple[str, ...]] = {
         "Refuse a snapshot whose Secrets nobody could read",
     ),
     "ca_keys_removal": ("Refuse to remove a key that the controller does not have",),
-    "control_plane": ("Refuse the configuration",),
+    "control_plane": ("Refuse the configuration", "Refuse another place in etcd"),
     "encryption_key": (
         "Refuse another key than the one that encrypts",
         "Refuse to change keys where nothing is encrypted",
@@ -191,9 +191,22 @@ ROLE_REFUSALS: Mapping[str, tuple[str, ...]] = {
         "Refuse to begin with other CAs than the cluster's",
     ),
     "foreign_nodes": ("Refuse to wait for a foreign node",),
+    "etcd_inventory": ("Refuse an inventory without etcd",),
+    "etcd_prefix": ("Refuse a prefix that is not one",),
+    "etcd_upgrade": (
+        "Refuse an etcd that has no machines of its own",
+        "Refuse another version than the one that is installed",
+        "Refuse a downgrade",
+        "Refuse to skip a minor version",
+    ),
+    "etcd_users": ("Refuse an etcd that has no machines of its own",),
     "kubeadm_upgrade": ("Refuse to lose the key of encrypted Secrets",),
     "network_plugin": ("Refuse an MTU that the machine's interface does not have",),
-    "preflight": ("Refuse a request with mistakes", "Refuse what the mirror lacks"),
+    "preflight": (
+        "Refuse a request with mistakes",
+        "Refuse what the mirror lacks",
+        "Refuse certificates that have expired",
+    ),
     "preinstall": ("Refuse a kernel without a feature",),
     "removal": ("Refuse to remove the last control plane", "Refuse to remove a majority of the etcd members"),
     "rebuild_check": (

@@ -125,6 +125,7 @@ SEEN_ELSEWHERE: Mapping[str, str] = {
     "cluster_upgrade_workers": "suite nodes, versions of kubelets",
     "cluster_emulate_previous_minor": "suite nodes, API servers, flags and versions of kubelets",
     "cluster_certificates_renew_before_days": "suite phases, after renew",
+    "cluster_etcd_restore_confirmation": "suite phases, after clone",
     "cluster_etcd_defragment_mebibytes": "suite phases, after defragment",
     "cluster_etcd_defragment_percent": "suite phases, after defragment",
     "cluster_metrics_server_version": "suite cluster",

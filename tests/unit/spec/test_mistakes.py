@@ -42,7 +42,7 @@ KINDS = {
     ),
     "a list in place of a mapping": (
         *("product.yml", "{playbook: cluster.yml}", "[cluster.yml]"),
-        "product.phases.deploy: expected a mapping with the keys apply, until, read, commit, deleted, im",
+        "product.phases.deploy: expected a mapping with the keys apply, until, read, commit, guest, deleted, i",
     ),
     "a word in place of a list": (
         *("tiers.yml", "suites: [nodes, network]", "suites: nodes"),

@@ -69,7 +69,7 @@ def test_no_role_has_a_wildcard(path: Path) -> None:
 
 
 # Objects to choose instead of others, or that need Secrets and repositories of one's own.
-OTHER_SAMPLES = {"named.yml", "kubevirt.yml", "addons.yml", "delivery.yml"}
+OTHER_SAMPLES = {"named.yml", "kubevirt.yml", "addons.yml", "delivery.yml", "etcd.yml"}
 OF_A_CHART = {"values.yml"}  # no objects, but settings for Helm
 
 

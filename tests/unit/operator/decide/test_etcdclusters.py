@@ -133,6 +133,7 @@ def test_all_operations_are_its_own_and_name_a_playbook_for_etcd() -> None:
         "certificates": "certificates.yml",
         "defragment": "defragment-etcd.yml",
         "backup": "backup.yml",
+        "drill": "drill.yml",
         "upgrade-etcd": "upgrade-etcd.yml",
         "reconfigure-etcd": "etcd.yml",
         "scale": "etcd.yml",
