@@ -91,7 +91,7 @@ def test_one_of_several_control_planes_has_the_address(tmp_path: Path) -> None:
     assert "https://127.0.0.1:6443/readyz" in text
 
 
-@pytest.mark.parametrize(("own", "peer"), [("10.0.0.2", "127.0.0.1"), ("fd00::2", "::1")])
+@pytest.mark.parametrize(("own", "peer"), [("10.0.0.2", "127.0.0.1"), ("fd00::2", "fd00::50")])
 def test_a_lone_control_plane_sends_nothing_to_other_clusters(own: str, peer: str, tmp_path: Path) -> None:
     only, asked = frozenset({"keepalived.conf"}), {"cluster_api_virtual_address": "fd00::50"}
     made = render("cp1-w1", tmp_path, only, **asked, virtual_address_own=own) / "keepalived.conf"

@@ -93,7 +93,7 @@ REQUESTS: tuple[tuple[dict[str, str], dict[str, Any], str], ...] = (
         {"cluster_etcd_endpoints": [URL], "cluster_apiserver_extra_args": {"etcd-prefix": "/a"}},
         "etcd-prefix also follows from cluster_etcd_prefix",
     ),
-    (ELSEWHERE, {"cluster_etcd_endpoints": [URL], "cluster_external_ca": True}, "with its own etcd: use one, or leave"),
+    (ELSEWHERE, {"cluster_etcd_endpoints": [URL], "cluster_external_ca": True}, "names another one: use one of both"),
     (ALONE, {USERS: [user("a", "/registry/a"), user("b", "/registry/ab")]}, ""),
     (BESIDE, {USERS: [user("a", "/clusters/a")]}, ""),
     (BESIDE, {USERS: [user("a", "/registry/a")]}, "of the prefixes /registry/a, /registry, one is in another"),

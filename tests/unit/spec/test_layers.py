@@ -238,7 +238,7 @@ RESTARTS = {"reboot", "power-loss"}  # no phase of a product
             (),
             set(load_spec(PACKAGED).scenarios)
             - {"upgrade-runtime", "upgrade-back", "defragment", "renew", "rotate-ca", "workers-behind"}
-            - {"deliver", "rebuild", "clone"},
+            - {"deliver", "deliver-guest", "rebuild", "clone"},
         ),  # from a runtime that 1.36 is not for; what the operator does by itself; what has a tier of its own
     ],
 )
