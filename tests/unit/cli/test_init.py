@@ -260,7 +260,7 @@ def test_a_terminal_is_asked(work: Path) -> None:
 
 def test_other_playbooks_than_the_proposed_can_be_named(work: Path) -> None:
     (work / "deploy" / "new.yml").write_text(PLAY, encoding="utf-8")
-    code, said = asked(b"\n\nn\nnew.yml\n\n\n\n\n\n\n\n\n\n\n\nsite.yml\n\nnone\n")
+    code, said = asked(b"\n\nn\nnew.yml\n\n\n\n\n\n\n\n\n\n\nsite.yml\n\n\nnone\n")
     assert code == 0, said
     phases = load_spec(work / "matrix").product.phases
     assert {name: phase.playbook for name, phase in phases.items()} == {"deploy": "new.yml", "reset": "site.yml"}
