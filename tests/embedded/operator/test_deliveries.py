@@ -104,12 +104,13 @@ class Shop:
 
         self.wait(up, f"pods of {revision[:4]}")
 
-    def said(self, kind: str, reason: str) -> Json:
-        """Return a condition once it has a reason."""
+    def said(self, kind: str, reason: str, words: str = "") -> Json:
+        """Return a condition once it has a reason, and these words in its message."""
 
         def told() -> Json | NotYet:
             one = condition(self.get(DELIVERY), kind)
-            return one if one and one["reason"] == reason else NotYet(f"it says {one}")
+            as_wanted = one and one["reason"] == reason and words in one.get("message", "")
+            return one if one and as_wanted else NotYet(f"it says {one}")
 
         return self.wait(told, f"{kind}: {reason}")
 
@@ -399,7 +400,7 @@ def test_what_lies_in_a_guest_comes_and_goes(inside: InGuest) -> None:
     works.build(A)
     works.said("Deployed", "ClusterMissing")
     inside.cluster(DOWN)
-    assert "upgrade runs" in works.said("Ready", "WaitingForCluster")["message"]
+    works.said("Ready", "WaitingForCluster", "upgrade runs")
     inside.cluster(UP)
     works.delivered(A)
     assert works.api.get(DEPLOYMENT, "shop", inside.space)

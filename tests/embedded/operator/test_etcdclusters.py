@@ -81,7 +81,7 @@ class Etcd:
     def done(self, *operations: str) -> Json:
         """Let the next operations succeed in this order; return the EtcdCluster once it is ready after them."""
         cluster = self.declared.api.get(CLUSTER, NAME, self.declared.namespace)
-        number = int(dig(cluster, "status", "sequence") or 0)
+        number = len(dig(cluster, "status", "history") or ())  # the next one may have begun already
         for operation in operations:
             number += 1
             job = f"{NAME}-{number}-{operation}"

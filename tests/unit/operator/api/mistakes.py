@@ -37,6 +37,7 @@ JUDGED = {
     "a negative setting of kubelets",
     "a negative setting of kubelets by a variable",
     "a schedule that never fires",
+    "a drill that never fires",
     "a schedule with an hour too many",
     "a schedule that is backwards",
     "an unknown time zone",
