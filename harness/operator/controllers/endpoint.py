@@ -106,7 +106,9 @@ class EndpointController:
             self._remove(deployment, endpoint, before)
             if endpoint.type == LOCAL:
                 return None
-            if refused := decide.taken(deployment, self._deployments.list(), self._machines.list()):
+            if decide.is_outside(deployment) and (
+                refused := decide.taken(deployment, self._deployments.list(), self._machines.list())
+            ):
                 raise refused
             if endpoint.type == VIRTUAL:
                 return EndpointSeen(

@@ -377,6 +377,11 @@ def route_said(found: Json | None) -> tuple[bool | None, str]:
     return None, ""
 
 
+def is_outside(deployment: Json) -> bool:
+    """Tell whether an object asks for a name or an address that another one may have; else `taken` finds nothing."""
+    return bool(_outside(deployment))
+
+
 def taken(deployment: Json, others: Collection[Json], machines: Iterable[Json] = ()) -> EndpointRefused | None:
     """Return that an older ClusterDeployment, or a Machine of another one, has the same name or address outside.
 
