@@ -226,6 +226,13 @@ def reached_by(wish: ClusterDeployment) -> list[Endpoint]:
     for name, url in source.sites.model_dump(by_alias=True, exclude_none=True).items():
         if source.type == "Upstream":
             found.append(Endpoint.of_url(f"spec.source.sites.{name}", url))
+    for further in wish.spec.runtime.registries or ():
+        place = f"spec.runtime.registries[{further.name}]"
+        found.append(
+            Endpoint.of_url(f"{place}.server", further.server)
+            if further.server
+            else Endpoint.of_registry(f"{place}.name", further.name)
+        )
     for number, one in enumerate(wish.spec.authentication.jwt or ()):
         place = f"spec.authentication.jwt[{number}].issuer"
         found.append(

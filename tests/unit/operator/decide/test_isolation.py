@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,9 +14,12 @@ from harness.errors import InfraError
 from harness.kube.client import Json
 from harness.machines.network_rules import LAUNCHER, LAUNCHER_NAME, block, in_namespace, rule_to
 from harness.operator.api.cluster import AppliedState
+from harness.operator.api.components import ReleaseSites
+from harness.operator.api.crds import crds
 from harness.operator.api.endpoint import EndpointState, EndpointType
 from harness.operator.api.isolation import API_CLIENT_LABEL, IsolationState
 from harness.operator.api.machine import DeclaredMachine
+from harness.operator.api.resources import CLUSTER_DEPLOYMENT
 from harness.operator.decide.due import Wait, WaitReason
 from harness.operator.decide.isolation import (
     FIELD,
@@ -317,6 +321,51 @@ def test_issuers_of_tokens_and_sites_are_reached_by_their_fields() -> None:
         "spec.source.registry",
         "spec.source.sites.etcd",
     ]
+
+
+def test_further_registries_are_reached_where_machines_ask_for_them() -> None:
+    plain, inner = {"name": "r.example"}, {"name": "i.example:5050", "server": "http://10.0.0.9:8081"}
+    whole = defaulted(deployment(runtime={"registries": [plain, inner]}))
+    assert [(one.setting, one.host, one.port) for one in reached_by(whole)][2:] == [
+        ("spec.runtime.registries[r.example].name", "r.example", 443),
+        ("spec.runtime.registries[i.example:5050].server", "10.0.0.9", 8081),
+    ]
+
+
+# Fields with the address of a server that others than machines connect to.
+NOT_BY_MACHINES = {
+    "etcd.backup.destination.s3.endpoint": "the executor puts snapshots there",
+    "addons.manifests.url": "the operator gets manifests",
+    "machineSets.machines.kubevirt.image.url": "KubeVirt's importer gets disk images",
+}
+
+
+def servers_in(schema: Json, path: str = "") -> Iterator[str]:
+    """Yield the fields of a schema that are URLs, and those that are a registry."""
+    if str(schema.get("pattern", "")).startswith("^http") or path.endswith(".registry"):
+        yield path
+    for name, inner in (schema.get("properties") or {}).items():
+        yield from servers_in(inner, f"{path}.{name}".lstrip("."))
+    if "items" in schema:
+        yield from servers_in(schema["items"], path)
+
+
+def test_every_server_that_an_object_names_is_reached_or_is_for_others() -> None:
+    """So a new field with a server is not forgotten: machines reach it, or it is listed with who connects instead."""
+    issuer = {"url": "https://issuer.example", "audiences": ["a"]}
+    elsewhere = {**issuer, "discoveryURL": "https://keys.example"}
+    mirror = deployment(
+        authentication={"jwt": [{"issuer": one, "claimMappings": {}} for one in (issuer, elsewhere)]},
+        runtime={"registries": [{"name": "i.example", "server": "http://10.0.0.9:8081"}]},
+    )
+    urls = dict.fromkeys(ReleaseSites.model_json_schema()["properties"], "https://files.example")
+    upstream = deployment(source={"type": "Upstream", "registry": "r.example", "sites": urls})
+    settings = [one.setting for body in (mirror, upstream) for one in reached_by(defaulted(body))]
+    reached = {re.sub(r"\[[^]]*\]", "", setting).removeprefix("spec.") for setting in settings}
+    (body,) = [one for one in crds() if one["spec"]["names"]["kind"] == CLUSTER_DEPLOYMENT.kind]
+    (version,) = body["spec"]["versions"]
+    servers = set(servers_in(version["schema"]["openAPIV3Schema"]["properties"]["spec"]))
+    assert servers == reached | set(NOT_BY_MACHINES)
 
 
 def test_a_name_that_cannot_be_resolved_names_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
