@@ -111,7 +111,7 @@ class AuthorityController:
             remedy = "create it, with tls.crt and tls.key"
             raise AuthorityRefused("SecretMissing", f"there is no Secret {name} in namespace {namespace}: {remedy}")
         if found is None and lost:
-            remedy = "put it back; a control plane has the same in /etc/kubernetes/pki"
+            remedy = "put a copy of it back; machines that have its key have the same in /etc/kubernetes/pki"
             raise AuthorityRefused(
                 "SecretMissing", f"Secret {name} is gone, which the cluster was begun with: {remedy}"
             )
