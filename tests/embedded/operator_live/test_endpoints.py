@@ -284,6 +284,6 @@ def test_the_api_goes_on_without_the_first_control_plane(
 
 
 def test_a_machine_that_is_gone_takes_its_virtual_address_along(lived: Lived, around: Around, tmp_path: Path) -> None:
-    with asking(lived, around, around.virtual, tmp_path) as made:
+    with by_virtual_address(lived, around, tmp_path) as address, asking(lived, around, address, tmp_path) as made:
         provision.destroy(lived.life.site, lived.namespace, ("cp-0",))
         goes_on(made, LOST_SECONDS)

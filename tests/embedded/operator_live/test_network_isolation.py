@@ -251,9 +251,7 @@ def ground(bench: Bench) -> Iterator[Ground]:
     serve_definitions(api)
     addresses = placed(api, f"{bench.mirror.registry}/{IMAGE}")
     mirror_url = urlsplit(bench.mirror.http)
-    planes = [
-        node for node in api.list(NODE).items if "node-role.kubernetes.io/control-plane" in node["metadata"]["labels"]
-    ]
+    planes = [node for node in api.list(NODE).items if PLANE in node["metadata"]["labels"]]
     infra = next(one["address"] for one in planes[0]["status"]["addresses"] if one["type"] == "InternalIP")
     outer = {
         "mirror": f"{mirror_url.hostname}:{mirror_url.port}",
