@@ -259,7 +259,7 @@ DUTIES = (  # in the order in which they are done; the first four are all there 
     Duty(CERTIFICATES, "certificates.yml", True, duties.renew, alongside=True, signs=True),
     Duty(DEFRAGMENT, "defragment-etcd.yml", False, etcd.relieve, holds=(etcd.every_member_well,), alongside=True),
     Duty(BACKUP, "backup.yml", False, before_upgrade, holds=(not_made_yet,)),
-    Duty("upgrade", "upgrade.yml", True, duties.upgrade, signs=True),
+    Duty("upgrade", "upgrade.yml", True, duties.upgrade, holds=(endpoint_taken,), signs=True),
     Duty("reconfigure", "reconfigure.yml", True, duties.reconfigure, holds=(endpoint_taken,), signs=True),
     Duty("scale", "scale.yml", False, duties.scale, holds=(joining_missing, isolation_missing), signs=True),
     Duty("remove-node", "remove-node.yml", True, duties.remove_later),

@@ -14,8 +14,8 @@ from harness.operator.api.endpoint import ApiEndpoint, EndpointState, api_names,
 from harness.operator.decide import endpoint as decide
 from harness.operator.decide.accepted import edit_mistakes
 from harness.operator.decide.endpoint import Backend, EndpointReason, EndpointRefused, EndpointSeen
-from harness.operator.decide.observed import Observed
-from harness.operator.decide.operations import Nothing, next_operation
+from harness.operator.decide.observed import CHANGES, Observed
+from harness.operator.decide.operations import DUTIES, Nothing, next_operation
 from tests.unit.operator.api.objects import defaulted, deployment
 from tests.unit.operator.decide.wishes import MACHINES, NOW, deployed, operation, wait, wish
 from tests.unit.pages import ROOT
@@ -114,6 +114,14 @@ def test_the_first_deployment_waits_for_the_balancer() -> None:
     assert operation(next_operation(of("LoadBalancer", BALANCED), Observed(NOW, endpoint=BALANCED)))
 
 
+TAKEN = "192.0.2.50 is that of cluster default/old: use another"
+# Edits by which operations give machines other settings, the names of the API among them.
+SETTLING: dict[str, Json] = {
+    "reconfigure": {"kubernetes": {"apiServer": {"extraArgs": {"v": "3"}}}},
+    "upgrade": {"version": "1.36.3"},
+}
+
+
 @pytest.mark.parametrize("name", ["Local", "Service", "asked", "named", "Ingress", "Gateway", "VIP"])
 def test_whose_names_are_known_waits_for_nobody(name: str) -> None:
     assert operation(next_operation(of(name), Observed(NOW))).operation == "deploy"
@@ -121,14 +129,23 @@ def test_whose_names_are_known_waits_for_nobody(name: str) -> None:
     assert (str(held.reason), held.message) == ("WaitingForEndpoint", "spec.endpoint: another's")
 
 
-def test_machines_do_not_get_an_address_that_another_cluster_has_and_keep_their_own() -> None:
-    world = deployed(of("Service"), taken="192.0.2.50 is that of cluster default/old: use another")
-    held = wait(next_operation(of("VIP", applied=world.applied), world))
+@pytest.mark.parametrize("operation_name", SETTLING)
+def test_machines_do_not_get_an_address_that_another_cluster_has_and_keep_their_own(operation_name: str) -> None:
+    old: Json = {"version": "1.36.1"}
+    edit: Json = {**old, **SETTLING[operation_name]}
+    world = deployed(of("Service", **old), taken=TAKEN)
+    held = wait(next_operation(of("VIP", applied=world.applied, **edit), world))
     assert (str(held.reason), held.message) == ("WaitingForEndpoint", f"spec.endpoint: {world.taken}")
-    assert next_operation(of("Service", applied=world.applied), world) == Nothing(), "taken back"
-    world = deployed(of("VIP"), taken="192.0.2.50 is that of cluster default/old: use another")
-    other = of("VIP", applied=world.applied, kubernetes={"apiServer": {"extraArgs": {"v": "3"}}})
-    assert operation(next_operation(other, world)).operation == "reconfigure", "what it has is not new"
+    assert next_operation(of("Service", applied=world.applied, **old), world) == Nothing(), "taken back"
+    world = deployed(of("VIP", **old), taken=TAKEN)
+    other = of("VIP", applied=world.applied, **edit)
+    assert operation(next_operation(other, world)).operation == operation_name, "what it has is not new"
+
+
+def test_every_operation_that_gives_machines_the_names_of_the_api_waits_for_one_that_is_free() -> None:
+    others = {duty.operation for duty in DUTIES if decide.endpoint_missing not in duty.holds}  # which asks that first
+    held = {duty.operation for duty in DUTIES if decide.endpoint_taken in duty.holds}
+    assert held == {name for name, parts in CHANGES.items() if "settings" in parts} & others == set(SETTLING)
 
 
 @pytest.mark.parametrize(
