@@ -27,7 +27,7 @@ from harness.operator.api.resources import (
     UID_LABEL,
 )
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.declarations import Declarations
+from harness.operator.controllers.declarations import Declarations, resource_of
 from harness.operator.controllers.machine_phase import claimed_by, without_claim
 from harness.operator.decide.accepted import judged
 from harness.operator.decide.desired import Desired, desired
@@ -167,6 +167,13 @@ class ClusterLooks:
         found = [m for m in claimed_by(self.machines, key_of(deployment)) if dig(m, "spec", "claim", "uid") == uid]
         found += without_claim(self.machines, cluster, uid) if cluster is not None else []
         return tuple(DeclaredMachine.model_validate(machine) for machine in found)
+
+
+def cluster_gone(name: str, view: DeclaredView | None) -> str:
+    """Return that the cluster which an object names is going, or is not there; `view`: None where it is not."""
+    if view is None:
+        return f"there is no ClusterDeployment and no EtcdCluster {name}"
+    return f"{resource_of(view.deployment).kind} {name} is being deleted"
 
 
 def follow_backups(looks: ClusterLooks, queue: Queue) -> None:

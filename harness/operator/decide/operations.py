@@ -86,7 +86,8 @@ def not_made_yet(found: Situation) -> Wait | None:
     if own is not None and own.state == "due":
         return None
     if own is not None and own.state == "failed":
-        remedy = f"give annotation {RETRY_ANNOTATION} another value, or set spec.etcd.backup.beforeDisruption to false"
+        field = found.desired.in_words("spec.etcd.backup.beforeDisruption")
+        remedy = f"give annotation {RETRY_ANNOTATION} another value, or set {field} to false"
         return Wait(WaitReason.FAILED, f"the backup before the upgrade failed ({own.name}): {own.said}; {remedy}")
     said = f"EtcdBackup {own.name}: {own.said}" if own is not None else "an EtcdBackup of it is made"
     return Wait(WaitReason.BACKUP_FIRST, f"a backup comes before the upgrade; {said}")
@@ -276,14 +277,14 @@ ETCD_DUTIES = (  # of an EtcdCluster, likewise; the first two are all there is w
     Duty(RECOVER, "recover.yml", True, duties.recover, holds=(restorable,)),
     Duty(RESTORE, "restore.yml", True, restore),
     Duty("remove-node", "remove-node.yml", True, duties.remove_node),
-    Duty("certificates", "certificates.yml", True, duties.renew, alongside=True),
+    Duty(CERTIFICATES, "certificates.yml", True, duties.renew, alongside=True),
     Duty(DEFRAGMENT, "defragment-etcd.yml", False, etcd.relieve, holds=(etcd.every_member_well,), alongside=True),
     Duty(BACKUP, "backup.yml", False, before_upgrade, holds=(not_made_yet,)),
     Duty(UPGRADE_ETCD, "upgrade-etcd.yml", True, duties.upgrade_etcd),
     Duty(RECONFIGURE_ETCD, "etcd.yml", True, duties.reconfigure),
     Duty("scale", "etcd.yml", False, duties.scale, holds=(joining_missing,)),
     Duty("remove-node", "remove-node.yml", True, duties.remove_later),
-    Duty("certificates", "certificates.yml", True, duties.renew_later, holds=(unsettled,), alongside=True),
+    Duty(CERTIFICATES, "certificates.yml", True, duties.renew_later, holds=(unsettled,), alongside=True),
     Duty(DEFRAGMENT, "defragment-etcd.yml", False, etcd.defragment, alongside=True),
     Duty(BACKUP, "backup.yml", False, asked_for, alongside=True),
     Duty(DRILL, "drill.yml", False, drill, holds=(claim_in_use,), alongside=True),

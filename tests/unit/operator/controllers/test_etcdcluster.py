@@ -106,15 +106,21 @@ def test_its_phase_follows_from_what_is_done() -> None:
 def test_remedies_name_its_own_fields() -> None:
     full = view(applied(view({}, member())), member("Ready", hasLeader=True, sizeMiB=1900, quotaMiB=2048))
     healthy = condition({"status": status_of(full, [], NOW)}, "EtcdHealthy") or {}
-    assert healthy["message"].endswith("raise extraArgs quota-backend-bytes")
+    assert healthy["message"].endswith("raise spec.extraArgs quota-backend-bytes")
+    for spec, kind, field in (
+        ({}, "BackupFresh", "set spec.backup.schedule to have"),
+        ({}, "BackupProven", "set spec.backup.drill, such"),
+        ({"backup": {**DRILLED, "suspend": True}}, "BackupFresh", "set spec.backup.suspend to false"),
+    ):
+        own = written(**spec)
+        status = status_of(view(applied(view({}, member(), own)), member("Ready", **READY), own), [], NOW)
+        assert field in (condition({"status": status}, kind) or {})["message"]
 
 
 DRILLED = {"schedule": "@daily", "drill": "weekly", "destination": {"claim": "shared"}}
 TIMES = {"schedule": "weekly", "timeZone": "Etc/UTC", "since": "2026-11-01T00:00:00Z", "last": "2026-11-29T00:00:00Z"}
-VERIFIED = {
-    **{"location": "shared:store/a.db", "phase": "Verified", "objects": 5, "clusterUid": UID},
-    **{"taken": "2026-11-29T03:00:00Z", "revision": 7, "hash": 1, "sizeBytes": 20, "keys": 5},
-}
+PLACE: Json = {"location": "shared:store/a.db", "phase": "Verified", "clusterUid": UID}
+VERIFIED: Json = {**PLACE, "taken": "2026-11-29T03:00:00Z", "objects": 5}
 
 
 def other_cluster(operation: str, claim: str) -> Json:
