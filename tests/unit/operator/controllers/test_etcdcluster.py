@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -17,6 +18,7 @@ from harness.operator.controllers.clusterdeployment import cluster_object, deriv
 from harness.operator.controllers.etcdcluster import status_of
 from tests.unit.operator.api.objects import deployment, etcd_cluster, machine
 from tests.unit.operator.controllers.backed_up import backup
+from tests.unit.pages import ROOT
 
 Json = dict[str, Any]
 NOW = datetime(2026, 11, 29, 12, 0, 0, tzinfo=UTC)
@@ -151,6 +153,13 @@ def test_it_says_what_drills_have_proven() -> None:
     result = {**ended, "outcome": "succeeded", "ended": "2026-11-29T04:00:00Z", "time": TIMES["last"]}
     proven = condition({"status": status_of(drilling(last=result, proven=result), [], NOW)}, "BackupProven") or {}
     assert (proven["status"], proven["reason"]) == ("True", "Proven")
+
+
+def test_the_page_names_its_conditions() -> None:
+    page = (ROOT / "docs" / "operator" / "etcd-clusters.md").read_text(encoding="utf-8")
+    said = page.split("\nThe conditions are ")[1].split(", as ")[0]
+    kinds = [one["type"] for one in status_of(view({}, member()), [], NOW)["conditions"]]
+    assert re.findall("`([A-Za-z]+)`", said) == kinds
 
 
 def test_its_children_say_whose_they_are() -> None:
