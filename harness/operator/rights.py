@@ -45,6 +45,7 @@ from harness.operator.api.resources import (
     CLUSTER_DEPLOYMENT,
     CLUSTER_NETWORK_POOL,
     CLUSTER_USER,
+    DECLARED,
     DELIVERY,
     ETCD_BACKUP,
     ETCD_CLUSTER,
@@ -54,7 +55,7 @@ from harness.operator.api.resources import (
     MACHINE_SET,
 )
 from harness.operator.controllers.remediation import SWITCH
-from harness.operator.registry import DECLARED, Part
+from harness.operator.registry import Part
 from harness.operator.webhooks.configurations import SECRET_NAME
 from harness.operator.webhooks.deliveries import VERB as DELIVER
 from harness.operator.webhooks.deployments import VERB

@@ -211,7 +211,7 @@ class DeclaredClusterStatus(StatusModel):
 
 
 class DeclaredCluster(ObjectModel):
-    """What the operator does and did for the ClusterDeployment of the same name."""
+    """What the operator does and did for the ClusterDeployment or EtcdCluster of the same name."""
 
     status: DeclaredClusterStatus = Field(
         default_factory=DeclaredClusterStatus, description="What is done, was done and is still to do."

@@ -339,9 +339,9 @@ class EtcdBackupSpec(ApiModel):
     """What is backed up, and where to."""
 
     cel: ClassVar[tuple[Cel, ...]] = (unchanged(".cluster", "make another EtcdBackup"), SAME_DESTINATION)
-    cluster: ObjectName = Field(description="ClusterDeployment whose etcd is backed up; cannot change.")
+    cluster: ObjectName = Field(description="ClusterDeployment or EtcdCluster that is backed up; cannot change.")
     destination: BackupDestination | None = Field(
-        default=None, description="Where the snapshot is put; default: spec.etcd.backup.destination of the cluster."
+        default=None, description="Where the snapshot is put; default: backup.destination of the cluster's object."
     )
 
 
@@ -353,7 +353,7 @@ class EtcdBackupStatus(SnapshotFacts):
     s3: S3Destination | None = Field(default=None, description="Bucket that the snapshot lies in, if it does.")
     volume: Line | None = Field(default=None, description="PersistentVolume of that claim.")
     verified: Moment = Field(default=None, description="When it was known to be whole.")
-    cluster_uid: Line | None = Field(default=None, description="UID of the ClusterDeployment that it was taken of.")
+    cluster_uid: Line | None = Field(default=None, description="UID of the object whose etcd it was taken of.")
     proven: Moment = Field(default=None, description="When a drill last restored it with all that was counted.")
     conditions: tuple[Condition, ...] = conditions("Verified, Failed, Pruned, Proven.")
 
@@ -400,7 +400,7 @@ class EtcdRestoreSpec(ApiModel):
         SAME_SOURCE,
         CLONE_OF_ITSELF,
     )
-    cluster: ObjectName = Field(description="ClusterDeployment whose etcd is restored; cannot change.")
+    cluster: ObjectName = Field(description="ClusterDeployment or EtcdCluster that is restored; cannot change.")
     backup: ObjectName = Field(description="EtcdBackup that it goes back to; cannot change.")
     source: ObjectName | None = Field(
         alias="from",

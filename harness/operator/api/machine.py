@@ -152,9 +152,9 @@ class MachineThrough(ApiModel):
 class MachineClaim(ApiModel):
     """Who has claimed the machine. A controller writes it."""
 
-    cluster: ObjectName = Field(description="ClusterDeployment that has it.")
-    set_name: ObjectName = Field(alias="set", description="Set of the ClusterDeployment.")
-    uid: Line | None = Field(default=None, description="UID of the ClusterDeployment.")
+    cluster: ObjectName = Field(description="ClusterDeployment or EtcdCluster that has it.")
+    set_name: ObjectName = Field(alias="set", description="Set of that object.")
+    uid: Line | None = Field(default=None, description="UID of that object.")
 
 
 class DeclaredMachineSpec(ApiModel):

@@ -14,6 +14,7 @@ CLUSTER = Resource(GROUP, VERSION, "clusters", "Cluster")
 MACHINE_SET = Resource(GROUP, VERSION, "machinesets", "MachineSet")
 MACHINE = Resource(GROUP, VERSION, "machines", "Machine")
 ETCD_CLUSTER = Resource(GROUP, VERSION, "etcdclusters", "EtcdCluster")
+DECLARED = (CLUSTER_DEPLOYMENT, ETCD_CLUSTER)  # what people declare clusters by; each has a Cluster of its name
 ETCD_PEER = Resource(GROUP, VERSION, "etcdpeers", "EtcdPeer")
 ETCD_RESTORE = Resource(GROUP, VERSION, "etcdrestores", "EtcdRestore")
 ETCD_BACKUP = Resource(GROUP, VERSION, "etcdbackups", "EtcdBackup")

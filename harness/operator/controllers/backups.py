@@ -32,7 +32,7 @@ from harness.operator.api.resources import (
     SCHEDULED_LABEL,
 )
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.cluster_view import ClusterLooks, DeclaredView, Workable, follow_backups
+from harness.operator.controllers.cluster_view import ClusterLooks, DeclaredView, Workable, cluster_gone, follow_backups
 from harness.operator.controllers.declarations import owner_of
 from harness.operator.decide.backups import scheduled
 from harness.operator.decide.desired import Desired, digest_of
@@ -56,7 +56,7 @@ class ClaimTrouble:
 NO_DESTINATION = ClaimTrouble(
     "NoDestination",
     "nobody says where the snapshot is put: make another EtcdBackup with spec.destination, or set "
-    "spec.etcd.backup.destination of the ClusterDeployment",
+    "spec.etcd.backup.destination of the ClusterDeployment (spec.backup.destination of an EtcdCluster)",
 )
 
 
@@ -216,7 +216,7 @@ def backup_status(backup: Json, view: DeclaredView | None, trouble: ClaimTrouble
     """Return the status that an EtcdBackup should have.
 
     Args:
-        view: of its cluster, None where there is no ClusterDeployment.
+        view: of its cluster, None where nobody has declared one.
         trouble: why its claim cannot be mounted, None where nothing speaks against it.
     """
     before: Json = backup.get("status") or {}
@@ -246,8 +246,8 @@ def _obstacle(backup: Json, view: DeclaredView | None) -> ClaimTrouble | None:
     """Return why its cluster cannot be backed up."""
     name = backup["spec"]["cluster"]
     if view is None or deleting(view.deployment):
-        gone = "is being deleted" if view is not None else "does not exist"
-        return ClaimTrouble("ClusterNotFound", f"ClusterDeployment {name} {gone}: delete this EtcdBackup, or create it")
+        text = f"{cluster_gone(name, view)}: delete this EtcdBackup, or create the cluster"
+        return ClaimTrouble("ClusterNotFound", text)
     if view.desired is None or view.observed.applied is None:
         return ClaimTrouble("NotDeployed", f"cluster {name} is not deployed yet: the backup follows once it is")
     return None
@@ -416,7 +416,8 @@ class Backups:
         if status["phase"] != before and status["phase"] in FINAL:
             verified = status["phase"] == "Verified"
             say = self._events.normal if verified else self._events.warning
-            text = status["conditions"][-1]["message"] if not verified else f"it lies in {status['location']}"
+            why = (condition({"status": status}, VERIFIED) or {}).get("message", "")
+            text = f"it lies in {status['location']}" if verified else why
             say(backup, f"Backup{status['phase']}", text, component=COMPONENT)
 
     def _trouble(self, backup: Json, view: DeclaredView | None) -> ClaimTrouble | None:

@@ -27,12 +27,12 @@ from harness.operator.api.resources import (
     UID_LABEL,
 )
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.declarations import Declarations
+from harness.operator.controllers.declarations import Declarations, resource_of
 from harness.operator.controllers.machine_phase import claimed_by, without_claim
 from harness.operator.decide.accepted import judged
 from harness.operator.decide.desired import Desired, desired
 from harness.operator.decide.due import Wait, WaitReason
-from harness.operator.decide.endpoint import is_outside, taken
+from harness.operator.decide.endpoint import taken
 from harness.operator.decide.observed import Observed, observed
 from harness.operator.decide.operations import Verdict, next_operation
 from harness.operator.decide.product_file import KnownProduct, in_config_map
@@ -130,17 +130,15 @@ class ClusterLooks:
         backups = [EtcdBackup.model_validate(one) for one in self.backups.list(deployment["metadata"]["namespace"])]
         restores = [EtcdRestore.model_validate(one) for one in self.restores.list(deployment["metadata"]["namespace"])]
         world = observed(state, machines, datetime.now(UTC), backups, restores)
-        # Each reads the objects of all clusters, so only for one that asks for what these are compared with.
-        if is_outside(deployment):
-            world = replace(world, taken=str(taken(deployment, self.deployments.list(), self.machines.list()) or ""))
-        if drill_of(deployment) is not None:
-            world = replace(world, claims_in_use=self._claims_in_use(deployment))
         wish, found = judged(deployment, machines, world, self._image)
         product, unusable = product_of(self._cluster, wish)
         mistakes = tuple(mistake.text for mistake in (*found, *unusable))
         if wish is None:
             verdict: Verdict = Wait(WaitReason.NOT_ACCEPTED, "; ".join(mistakes))
             return DeclaredView(deployment, None, mistakes, cluster, machines, None, world, verdict)
+        world = replace(world, taken=str(taken(deployment, self.deployments.list, self.machines.list) or ""))
+        if wish.spec.etcd.backup.drill is not None:  # what is in use counts for nothing else, and all Clusters tell it
+            world = replace(world, claims_in_use=self._claims_in_use(deployment))
         wanted = desired(wish, machines, load_releases(), world.applied, mistakes, product)
         if product is not None and (lacking := product.lacking(wanted.variables)):
             mistakes = (*mistakes, *(mistake.text for mistake in lacking))
@@ -171,10 +169,11 @@ class ClusterLooks:
         return tuple(DeclaredMachine.model_validate(machine) for machine in found)
 
 
-def drill_of(deployment: Json) -> str | None:
-    """Return the schedule of drills that a ClusterDeployment or an EtcdCluster asks for."""
-    schedule = dig(deployment, "spec", "etcd", "backup", "drill") or dig(deployment, "spec", "backup", "drill")
-    return str(schedule) if schedule else None
+def cluster_gone(name: str, view: DeclaredView | None) -> str:
+    """Return that the cluster which an object names is going, or is not there; `view`: None where it is not."""
+    if view is None:
+        return f"there is no ClusterDeployment and no EtcdCluster {name}"
+    return f"{resource_of(view.deployment).kind} {name} is being deleted"
 
 
 def follow_backups(looks: ClusterLooks, queue: Queue) -> None:

@@ -13,10 +13,8 @@ from harness.kube.informer import Informer, Informers, Key, key_of, labels_of
 from harness.kube.objects import owner_reference
 from harness.kube.reconcile import Queue, follow_children, owner_key
 from harness.kube.resources import Resource
-from harness.operator.api.resources import CLUSTER_DEPLOYMENT, ETCD_CLUSTER, KIND_LABEL
+from harness.operator.api.resources import CLUSTER_DEPLOYMENT, DECLARED, ETCD_CLUSTER, KIND_LABEL
 from harness.operator.decide.etcdclusters import WRITTEN, as_deployment, elder, is_etcd
-
-DECLARED = (CLUSTER_DEPLOYMENT, ETCD_CLUSTER)
 
 
 def of_etcd(cluster: Json | None) -> bool:

@@ -106,9 +106,8 @@ class EndpointController:
             self._remove(deployment, endpoint, before)
             if endpoint.type == LOCAL:
                 return None
-            if decide.is_outside(deployment) and (
-                refused := decide.taken(deployment, self._deployments.list(), self._machines.list())
-            ):
+            refused = decide.taken(deployment, self._deployments.list, self._machines.list)
+            if refused is not None:
                 raise refused
             if endpoint.type == VIRTUAL:
                 return EndpointSeen(

@@ -41,7 +41,7 @@ from harness.operator.controllers.declared_status import (
     wanted_machines,
 )
 from harness.operator.decide.etcd import health
-from harness.operator.decide.etcdclusters import ETCD_VERSION, endpoints_of
+from harness.operator.decide.etcdclusters import ETCD_VERSION, endpoints_of, own_words
 
 
 def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Json:
@@ -52,7 +52,7 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
     """
     machines, moving = machines_ready(view, sets), progressing(view)
     stuck, well = beyond_help(view), health(view.observed)
-    healthy: Said = (well.healthy, well.reason, well.message.replace("etcd.extraArgs", "extraArgs"))
+    healthy: Said = (well.healthy, well.reason, well.message)
     degraded = stuck or ((True, healthy[1], healthy[2]) if healthy[0] is False else (False, "AsExpected", ""))
     ready = ready_at_all(view, moving, degraded, (machines, healthy))
     said: dict[str, Said] = {
@@ -68,7 +68,10 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
         READY: ready,
     }
     generation, applied = view.deployment["metadata"].get("generation"), view.observed.applied
-    wanted = [new(kind, *words, moment, generation) for kind, words in said.items()]
+    wanted = [
+        new(kind, holds, reason, own_words(message), moment, generation)
+        for kind, (holds, reason, message) in said.items()
+    ]
     status: Json = {
         "observedGeneration": generation,
         "phase": phase_of(view, degraded, ready),

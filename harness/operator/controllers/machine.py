@@ -30,10 +30,10 @@ from harness.operator.api.conditions import (
     with_conditions,
 )
 from harness.operator.api.machine import DeclaredMachine
-from harness.operator.api.resources import CLUSTER, GROUP, MACHINE, MACHINE_SET
+from harness.operator.api.resources import CLUSTER, DECLARED, GROUP, MACHINE, MACHINE_SET
 from harness.operator.api.sets import set_name
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.declarations import DECLARED, Declarations, declared_key, resource_of
+from harness.operator.controllers.declarations import Declarations, declared_key, resource_of
 from harness.operator.controllers.guest import GuestView
 from harness.operator.controllers.machine_phase import (
     IN_USE,

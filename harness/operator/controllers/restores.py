@@ -11,7 +11,7 @@ from harness.kube.reconcile import Controller, follow
 from harness.operator.api.conditions import FAILED, RESTORED, new, with_conditions
 from harness.operator.api.etcd import CLONE, SUCCEEDED
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.cluster_view import ClusterLooks, DeclaredView, follow_backups
+from harness.operator.controllers.cluster_view import ClusterLooks, DeclaredView, cluster_gone, follow_backups
 from harness.operator.decide.clones import clone_answer
 from harness.operator.decide.due import Situation, Wait, given_up
 from harness.operator.decide.observed import SUCCEEDED as WELL
@@ -25,7 +25,7 @@ def restore_status(restore: Json, view: DeclaredView | None, moment: datetime) -
     """Return the status that an EtcdRestore should have.
 
     Args:
-        view: of its cluster, None where there is no ClusterDeployment.
+        view: of its cluster, None where nobody has declared one.
     """
     before: Json = restore.get("status") or {}
     if before.get("phase") in ENDED:
@@ -66,9 +66,8 @@ def restore_status(restore: Json, view: DeclaredView | None, moment: datetime) -
 
 
 def _no_cluster(cluster: str, view: DeclaredView | None, source: str | None) -> str:
-    gone = "is being deleted" if view is not None else "does not exist"
     begins = f", which begins as a clone of {source}" if source else ""
-    return f"ClusterDeployment {cluster} {gone}: delete this EtcdRestore, or create the cluster{begins}"
+    return f"{cluster_gone(cluster, view)}: delete this EtcdRestore, or create the cluster{begins}"
 
 
 def _answer(view: DeclaredView, uid: str) -> RestoreAnswer | None:

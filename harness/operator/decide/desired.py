@@ -16,6 +16,7 @@ from harness.operator.api.machine import DeclaredMachine, KeyRef
 from harness.operator.api.resources import DELETE_ANNOTATION, ETCD_CLUSTER, RETRY_ANNOTATION
 from harness.operator.api.rules import API_NAMES, HOSTS, VIRTUAL_ADDRESS, Part, variable
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, WantedSet
+from harness.operator.decide.etcdclusters import own_words
 from harness.operator.decide.product_file import KnownProduct
 from harness.operator.decide.spread import Spreading, leaving_in_order
 from harness.operator.decide.variables import (
@@ -207,6 +208,10 @@ class Desired:
         etcd = self.spec.components.etcd
         return f"etcd {etcd}" if self.etcd_alone else f"Kubernetes {self.spec.version}"
 
+    def in_words(self, text: str) -> str:
+        """Return a text that names fields of a ClusterDeployment with those of the object."""
+        return own_words(text) if self.etcd_alone else text
+
     def place_of(self, name: str) -> str:
         """Return the field of a set."""
         return "spec" if self.etcd_alone else f"spec.machineSets[{name}]"
@@ -326,9 +331,7 @@ def _in_part(desired: Desired, applied: AppliedState, part: Part) -> list[str]:
     names = [name for name in dict.fromkeys((*after, *before)) if before.get(name) != after.get(name)]
     if variable("kubernetes") in names:
         names = [name for name in names if name not in FOLLOWING]
-    said = [_change(name, before, after) for name in names]
-    if desired.etcd_alone:  # whose fields are not in one of their own
-        said = [one.replace("spec.etcd.", "spec.") for one in said]
+    said = [desired.in_words(_change(name, before, after)) for name in names]
     return said or [f"{part} of the cluster differ from what was deployed"]
 
 

@@ -103,7 +103,8 @@ def proof(desired: Desired, state: DrillState | None, backups: Iterable[SeenBack
     """
     policy = desired.spec.etcd.backup
     if policy.drill is None:
-        return BackupProof(None, NO_DRILL, "nothing proves backups: set spec.etcd.backup.drill, such as to weekly")
+        field = desired.in_words("spec.etcd.backup.drill")
+        return BackupProof(None, NO_DRILL, f"nothing proves backups: set {field}, such as to weekly")
     last, proven = (state.last, state.proven) if state is not None else (None, None)
     if last is not None and last.outcome != SUCCEEDED and given_up(last, desired):
         return BackupProof(False, FAILED, failure(last))

@@ -6,7 +6,7 @@ there is another one, so that certificates keep their names while a Service is m
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -377,26 +377,26 @@ def route_said(found: Json | None) -> tuple[bool | None, str]:
     return None, ""
 
 
-def is_outside(deployment: Json) -> bool:
-    """Tell whether an object asks for a name or an address that another one may have; else `taken` finds nothing."""
-    return bool(_outside(deployment))
-
-
-def taken(deployment: Json, others: Collection[Json], machines: Iterable[Json] = ()) -> EndpointRefused | None:
+def taken(
+    deployment: Json, others: Callable[[], Collection[Json]], machines: Callable[[], Iterable[Json]] = tuple
+) -> EndpointRefused | None:
     """Return that an older ClusterDeployment, or a Machine of another one, has the same name or address outside.
 
     Args:
-        others: all ClusterDeployments.  machines: all Machines.
+        others: gives all ClusterDeployments.  machines: gives all Machines. Neither is asked for an object that has
+            nothing outside: each look at a cluster would read those of all.
     """
     mine = _outside(deployment)
-    order = _age(deployment)
-    for other in others:
+    if not mine:
+        return None
+    order, known = _age(deployment), others()
+    for other in known:
         shared = sorted(mine & _outside(other))
         if shared and other["metadata"].get("uid") != deployment["metadata"].get("uid") and _age(other) < order:
             meta = other["metadata"]
             said = f"{shared[0]} is that of cluster {meta['namespace']}/{meta['name']}: use another"
             return EndpointRefused(EndpointReason.TAKEN, said)
-    return _on_a_machine(deployment, others, machines) if _virtual(deployment) else None
+    return _on_a_machine(deployment, known, machines()) if _virtual(deployment) else None
 
 
 def _on_a_machine(deployment: Json, others: Collection[Json], machines: Iterable[Json]) -> EndpointRefused | None:

@@ -67,7 +67,7 @@ def _other(one: MachineEtcd) -> bool:
 
 
 def _fills(name: str, one: MachineEtcd) -> str:
-    remedy = "delete objects, or raise etcd.extraArgs quota-backend-bytes"
+    remedy = "delete objects, or raise spec.etcd.extraArgs quota-backend-bytes"
     return f"{name} fills {one.size_mib} of {one.quota_mib} MiB: {remedy}"
 
 

@@ -1,7 +1,7 @@
 """An EtcdCluster as the machinery of ClusterDeployments reads it: one set with the role etcd alone; and its mistakes.
 
 Both kinds have the same life: claims, operations, executions, backups, certificates. So an EtcdCluster is read as the
-ClusterDeployment that it would be, and what it has no field for is not given to the playbooks (`operations.DUTIES_OF`).
+ClusterDeployment that it would be. What it has no field for is not given to the playbooks (`variables.OF_ETCD`).
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def _etcd(releases: KnownReleases, release: str) -> tuple[int, ...]:
 def as_deployment(found: Json) -> Json:
     """Return an EtcdCluster as the ClusterDeployment that it would be; any other object as it is.
 
-    Its kind stays, by which `operations.duties_of` and owners tell it apart, and beside it is what was written.
+    Its kind stays, by which `operations.duties_of` and owners tell it apart, and beside it is what was written. Texts
+    about it name its fields once they have passed `own_words`.
     """
     if not is_etcd(found) or WRITTEN in found:
         return found
@@ -77,6 +78,11 @@ def as_deployment(found: Json) -> Json:
         **{name: spec[name] for name in SAME if name in spec},
     }
     return {**found, "spec": made, WRITTEN: found}
+
+
+def own_words(text: str) -> str:
+    """Return a text that names fields of a ClusterDeployment with the names that an EtcdCluster has for them."""
+    return text.replace("spec.etcd.", "spec.")
 
 
 def scaled_to(deployment: Json, replicas: int) -> Json:

@@ -22,6 +22,7 @@ from harness.operator.api.machine import DeclaredMachine, DeclaredMachineSpec, K
 from harness.operator.api.resources import (
     CLUSTER,
     CLUSTER_DEPLOYMENT,
+    DECLARED,
     ETCD_BACKUP,
     ETCD_CLUSTER,
     ETCD_RESTORE,
@@ -45,8 +46,8 @@ from harness.spec.lines import Document, Location, Problem, dotted, read_all
 from harness.spec.loader import refuse
 from harness.spec.shape import unknown, validate
 
-DECLARED = (CLUSTER_DEPLOYMENT.kind, ETCD_CLUSTER.kind)
-KINDS = (*DECLARED, MACHINE.kind)
+WISHES = tuple(kind.kind for kind in DECLARED)
+KINDS = (*WISHES, MACHINE.kind)
 
 
 def documents_of(file: Path, namespace: str = "default") -> list[Document]:
@@ -64,8 +65,8 @@ def documents_of(file: Path, namespace: str = "default") -> list[Document]:
     problems += [problem for document in found for problem in _form(document)]
     if problems:
         raise refuse(problems)
-    if not any(_kind(document) in DECLARED for document in found):
-        kinds = " or ".join(DECLARED)
+    if not any(_kind(document) in WISHES for document in found):
+        kinds = " or ".join(WISHES)
         raise BadInput(
             f"{file} has no {kinds}",
             hint=f"it needs an object with apiVersion: {CLUSTER_DEPLOYMENT.api_version} and kind: {kinds}",
@@ -75,7 +76,7 @@ def documents_of(file: Path, namespace: str = "default") -> list[Document]:
 
 def names_of(documents: Sequence[Document]) -> dict[str, str]:
     """Return the names of what people declare among documents, and the namespace of each."""
-    found = [document.content["metadata"] for document in documents if _kind(document) in DECLARED]
+    found = [document.content["metadata"] for document in documents if _kind(document) in WISHES]
     return {str(one.get("name")): str(one["namespace"]) for one in found}
 
 
@@ -238,7 +239,7 @@ def _free(cd: ClusterDeployment, one: WantedSet, machine: DeclaredMachine) -> bo
 class LiveCluster:
     """What there is.
 
-    metadata: of the ClusterDeployment, None where there is none.  state: its Cluster.  machines: of its namespace.
+    metadata: of what was declared, None where nothing was.  state: its Cluster.  machines: of its namespace.
     backups, restores: of its namespace, too.
     """
 
@@ -267,7 +268,7 @@ def look(name: str, namespace: str, kubeconfig: Path | None) -> LiveCluster:
     try:
         machines = api.list(MACHINE, namespace).items
         backups, restores = (api.list(kind, namespace).items for kind in (ETCD_BACKUP, ETCD_RESTORE))
-        found = elder(*(api.get(kind, name, namespace) for kind in (CLUSTER_DEPLOYMENT, ETCD_CLUSTER)))
+        found = elder(*(api.get(kind, name, namespace) for kind in DECLARED))
         state = api.get(CLUSTER, name, namespace)
     except ApiFailure as failure:
         if not failure.not_found:
@@ -296,7 +297,7 @@ class Against:
 
 @dataclass(frozen=True)
 class ClusterOutlook:
-    """What the operator would do for one ClusterDeployment. assumed: its machines are none that exist."""
+    """What the operator would do for one wish. assumed: its machines are none that exist."""
 
     desired: Desired
     steps: tuple[PlannedStep, ...]
@@ -331,7 +332,7 @@ def _now(verdict: Verdict) -> dict[str, Any]:
 
 
 def explain(file: Path, namespace: str, against: Against | None, now: datetime) -> list[ClusterOutlook]:
-    """Return what the operator would do for each ClusterDeployment of a file, or for the one that is compared.
+    """Return what the operator would do for each wish of a file, or for the one that is compared.
 
     Args:
         namespace: of objects that name none.
@@ -345,7 +346,7 @@ def explain(file: Path, namespace: str, against: Against | None, now: datetime) 
     if against is not None:
         if against.name not in names:
             kinds = {_kind(document) for document in documents}
-            said = unknown(" or ".join(kind for kind in DECLARED if kind in kinds), against.name, names)
+            said = unknown(" or ".join(kind for kind in WISHES if kind in kinds), against.name, names)
             raise BadInput(said, hint=f"--against names the one of {file} to compare")
         live = look(against.name, names[against.name], against.kubeconfig)
         known = live.state.status if live.state is not None else DeclaredClusterStatus()

@@ -86,7 +86,8 @@ def not_made_yet(found: Situation) -> Wait | None:
     if own is not None and own.state == "due":
         return None
     if own is not None and own.state == "failed":
-        remedy = f"give annotation {RETRY_ANNOTATION} another value, or set spec.etcd.backup.beforeDisruption to false"
+        field = found.desired.in_words("spec.etcd.backup.beforeDisruption")
+        remedy = f"give annotation {RETRY_ANNOTATION} another value, or set {field} to false"
         return Wait(WaitReason.FAILED, f"the backup before the upgrade failed ({own.name}): {own.said}; {remedy}")
     said = f"EtcdBackup {own.name}: {own.said}" if own is not None else "an EtcdBackup of it is made"
     return Wait(WaitReason.BACKUP_FIRST, f"a backup comes before the upgrade; {said}")

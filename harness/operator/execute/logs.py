@@ -13,7 +13,7 @@ from harness.kube.client import Cluster
 from harness.kube.failures import Json
 from harness.kube.objects import dig, is_condition, phase
 from harness.kube.resources import CONFIG_MAP, JOB, POD
-from harness.operator.api.resources import CLUSTER_DEPLOYMENT, CLUSTER_LABEL, DELIVERY, ETCD_CLUSTER
+from harness.operator.api.resources import CLUSTER_LABEL, DECLARED, DELIVERY
 from harness.operator.execute.inputs import ATTEMPT_LABEL, SEQUENCE_LABEL, log_name
 from harness.operator.execute.objects import CONTAINER, KEEPS_LABEL
 from harness.operator.execute.termination import Termination, waits_for
@@ -78,7 +78,7 @@ Show = Callable[[str], None]
 
 
 def show_log_of(cluster: Cluster, namespace: str, name: str, which: str, show: Show) -> None:
-    """Show the log of an operation of a ClusterDeployment, or of a build of a Delivery.
+    """Show the log of an operation of a ClusterDeployment or an EtcdCluster, or of a build of a Delivery.
 
     Args:
         name: of the object; `delivery/NAME` for a Delivery, also where there is a cluster of the name.
@@ -88,8 +88,7 @@ def show_log_of(cluster: Cluster, namespace: str, name: str, which: str, show: S
         BadInput: there is nothing of it, or `which` is neither.
     """
     wanted = name.removeprefix(DELIVERY_PREFIX)
-    kinds = (CLUSTER_DEPLOYMENT, ETCD_CLUSTER)
-    is_cluster = wanted == name and any(cluster.get(kind, name, namespace) is not None for kind in kinds)
+    is_cluster = wanted == name and any(cluster.get(kind, name, namespace) is not None for kind in DECLARED)
     delivery = cluster.get(DELIVERY, wanted, namespace) if not is_cluster else None
     if delivery is not None:
         show_build_log(cluster, namespace, delivery, which.lower(), show)

@@ -12,8 +12,8 @@ from harness.kube.resources import MUTATING_WEBHOOK, SERVICE, VALIDATING_WEBHOOK
 from harness.operator.api.resources import (
     CLUSTER,
     CLUSTER_DEPLOYMENT,
+    DECLARED,
     DELIVERY,
-    ETCD_CLUSTER,
     GROUP,
     MACHINE,
     MACHINE_SET,
@@ -103,7 +103,7 @@ def _rule(kind: Resource, *operations: str) -> Json:
 def _declared(*operations: str) -> Json:
     """Return the rule about what people declare: both kinds are judged in one way."""
     rule = _rule(CLUSTER_DEPLOYMENT, *operations)
-    return {**rule, "resources": [CLUSTER_DEPLOYMENT.plural, ETCD_CLUSTER.plural]}
+    return {**rule, "resources": [kind.plural for kind in DECLARED]}
 
 
 def _hook(name: str, path: str, rule: Json, only: Mapping[str, str], *, closed: bool = True) -> Json:

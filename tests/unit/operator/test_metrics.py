@@ -110,13 +110,14 @@ def test_each_cluster_is_told_by_its_name() -> None:
     ]
 
 
+@pytest.mark.parametrize("objects", ["deployments", "etcds"])
 @pytest.mark.parametrize(("kind", "word"), [("BackupFresh", "fresh"), ("BackupProven", "proven")])
 @pytest.mark.parametrize(("status", "line"), [("True", "1.0"), ("False", "0.0"), ("Unknown", ""), (None, "")])
 def test_what_is_known_of_backups_is_told_where_a_schedule_promises_it(
-    status: str | None, line: str, kind: str, word: str
+    status: str | None, line: str, kind: str, word: str, objects: str
 ) -> None:
     conditions = [{"type": kind, "status": status}] if status else []
-    text = DeclaredObjects([of_team({}, conditions=conditions)]).text()
+    text = DeclaredObjects(**{objects: [of_team({}, conditions=conditions)]}).text()
     found = [one for one in text.splitlines() if one.startswith(f"vmatrix_operator_cluster_backup_{word}{{")]
     name = f'vmatrix_operator_cluster_backup_{word}{{cluster="prod",cluster_namespace="team"}}'
     assert found == ([f"{name} {line}"] if line else [])

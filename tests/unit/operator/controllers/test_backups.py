@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from harness.kube.objects import condition, stamp
+from harness.kube.resources import EVENT
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, MACHINE, SCHEDULED_LABEL, UID_LABEL
 from harness.operator.context import OperatorContext, OperatorOptions
 from harness.operator.controllers.backups import (
@@ -457,3 +458,14 @@ def test_times_of_drills_are_noted_beside_those_of_backups() -> None:
     assert state["drill"]["schedule"]["schedule"] == "* * * * *"
     assert "last" not in state["drill"]["schedule"], "its times count from now on"
     assert "last" in state["backupSchedule"]
+
+
+def test_an_event_of_a_proven_backup_that_is_missing_says_why() -> None:
+    conditions = [
+        {"type": kind, "status": "True", "reason": kind, "message": kind, "lastTransitionTime": SINCE}
+        for kind in ("Verified", "Proven")
+    ]
+    there = ScheduledCluster(backup(**LIES, conditions=conditions))
+    there.manager().reconcile(KEY)
+    (told,) = [one for one in there.api.all(EVENT) if one["reason"] == "BackupMissing"]
+    assert told["message"].startswith("PersistentVolumeClaim claim, in which the snapshot lies, is gone")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -16,6 +17,8 @@ from harness.operator.controllers.cluster_view import ClusterLooks, DeclaredView
 from harness.operator.controllers.clusterdeployment import cluster_object, derived, machine_sets, scaled
 from harness.operator.controllers.etcdcluster import status_of
 from tests.unit.operator.api.objects import deployment, etcd_cluster, machine
+from tests.unit.operator.controllers.backed_up import backup
+from tests.unit.pages import ROOT
 
 Json = dict[str, Any]
 NOW = datetime(2026, 11, 29, 12, 0, 0, tzinfo=UTC)
@@ -24,6 +27,7 @@ DEPLOYED: Json = {
     "sequence": 1,
     "history": [{"sequence": 1, "operation": "deploy-etcd", "outcome": "succeeded", "ended": "2026-11-29T11:00:00Z"}],
 }
+READY = {"hasLeader": True, "sizeMiB": 8, "quotaMiB": 2048}
 RUNS: Json = {"sequence": 1, "operation": {"sequence": 1, "operation": "deploy-etcd", "job": "store-1-deploy-etcd"}}
 FAILED: Json = {
     "sequence": 1,
@@ -55,9 +59,15 @@ def member(phase: str = "Claimed", **etcd: Any) -> Json:
     return {**made, "status": {"phase": phase, "settings": settings, **({"etcd": etcd} if etcd else {})}}
 
 
-def view(status: Json, found: Json, obj: Json | None = None) -> DeclaredView:
-    """Return what is seen of it."""
+def view(
+    status: Json, found: Json, obj: Json | None = None, *, backups: tuple[Json, ...] = (), others: tuple[Json, ...] = ()
+) -> DeclaredView:
+    """Return what is seen of it, beside other Clusters."""
     made, own = looks(), obj or written()
+    for one in backups:
+        made.backups._store("ADDED", one)
+    for one in others:
+        made.clusters._store("ADDED", one)
     made.deployments._of[ETCD_CLUSTER]._store("ADDED", own)
     made.machines._store("ADDED", found)
     meta = {"name": "store", "namespace": "default", "resourceVersion": "9", "labels": {UID_LABEL: UID}}
@@ -81,9 +91,6 @@ def told(seen: DeclaredView) -> tuple[str, str]:
     return status["phase"], (condition({"status": status}, "Ready") or {})["reason"]
 
 
-READY = {"hasLeader": True, "sizeMiB": 8, "quotaMiB": 2048}
-
-
 def test_its_phase_follows_from_what_is_done() -> None:
     first = view({}, member())
     assert told(first) == ("Deploying", "DeployEtcd")
@@ -101,7 +108,58 @@ def test_its_phase_follows_from_what_is_done() -> None:
 def test_remedies_name_its_own_fields() -> None:
     full = view(applied(view({}, member())), member("Ready", hasLeader=True, sizeMiB=1900, quotaMiB=2048))
     healthy = condition({"status": status_of(full, [], NOW)}, "EtcdHealthy") or {}
-    assert healthy["message"].endswith("raise extraArgs quota-backend-bytes")
+    assert healthy["message"].endswith("raise spec.extraArgs quota-backend-bytes")
+    for spec, kind, field in (
+        ({}, "BackupFresh", "set spec.backup.schedule to have"),
+        ({}, "BackupProven", "set spec.backup.drill, such"),
+        ({"backup": {**DRILLED, "suspend": True}}, "BackupFresh", "set spec.backup.suspend to false"),
+    ):
+        own = written(**spec)
+        status = status_of(view(applied(view({}, member(), own)), member("Ready", **READY), own), [], NOW)
+        assert field in (condition({"status": status}, kind) or {})["message"]
+
+
+DRILLED = {"schedule": "@daily", "drill": "weekly", "destination": {"claim": "shared"}}
+TIMES = {"schedule": "weekly", "timeZone": "Etc/UTC", "since": "2026-11-01T00:00:00Z", "last": "2026-11-29T00:00:00Z"}
+PLACE: Json = {"location": "shared:store/a.db", "phase": "Verified", "clusterUid": UID}
+VERIFIED: Json = {**PLACE, "taken": "2026-11-29T03:00:00Z", "objects": 5}
+
+
+def other_cluster(operation: str, claim: str) -> Json:
+    """Return the Cluster of a ClusterDeployment whose operation has a claim."""
+    place = {"backup": "b", "uid": "uid-b", "claim": claim, "file": "guest/b.db"}
+    meta = {"name": "guest", "namespace": "default", "resourceVersion": "3"}
+    return {"metadata": meta, "status": {"operation": {"sequence": 4, "operation": operation, "snapshot": place}}}
+
+
+def drilling(*others: Json, **drill: Any) -> DeclaredView:
+    """Return what is seen of it with a verified backup, once the time of a drill has come."""
+    own, ready = written(backup=DRILLED), member("Ready", **READY)
+    status = {**applied(view({}, member(), own)), "drill": {"schedule": TIMES, **drill}}
+    return view(status, ready, own, backups=(backup(cluster="store", claim="shared", **VERIFIED),), others=others)
+
+
+def test_its_backup_is_drilled_unless_a_cluster_of_either_kind_has_the_claim() -> None:
+    assert told(drilling()) == ("Updating", "Drill")
+    assert told(drilling(other_cluster("backup", "another"))) == ("Updating", "Drill")
+    held = drilling(other_cluster("backup", "shared"))
+    assert told(held) == ("Waiting", "WaitingForClaim")
+    said = condition({"status": status_of(held, [], NOW)}, "Progressing") or {}
+    assert said["message"].endswith("PersistentVolumeClaim shared is free: backup of cluster guest uses it")
+
+
+def test_it_says_what_drills_have_proven() -> None:
+    ended = {"operation": "drill", "sequence": 5, "attempt": 1, "backup": "a", "backupUid": "uid-a"}
+    result = {**ended, "outcome": "succeeded", "ended": "2026-11-29T04:00:00Z", "time": TIMES["last"]}
+    proven = condition({"status": status_of(drilling(last=result, proven=result), [], NOW)}, "BackupProven") or {}
+    assert (proven["status"], proven["reason"]) == ("True", "Proven")
+
+
+def test_the_page_names_its_conditions() -> None:
+    page = (ROOT / "docs" / "operator" / "etcd-clusters.md").read_text(encoding="utf-8")
+    said = page.split("\nThe conditions are ")[1].split(", as ")[0]
+    kinds = [one["type"] for one in status_of(view({}, member()), [], NOW)["conditions"]]
+    assert re.findall("`([A-Za-z]+)`", said) == kinds
 
 
 def test_its_children_say_whose_they_are() -> None:

@@ -18,6 +18,8 @@ from harness.operator.controllers.inspection import (
     EACH_SECONDS,
     LOOK_SECONDS,
     PUT_BACK,
+    QUIET,
+    WHOLE,
     InspectionTimes,
     as_applied,
     dates,
@@ -29,6 +31,7 @@ from harness.operator.controllers.inspection import (
     without_findings,
 )
 from harness.operator.controllers.ssh import ProbeTrouble, TroubleReason
+from harness.operator.decide.operations import DUTIES, ETCD_DUTIES
 from tests.unit.operator.controllers.objects import condition, machine
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -203,6 +206,15 @@ def test_the_last_writer_is_the_last_success_that_wrote_settings() -> None:
     history = [past("backup", sequence=4), past("upgrade", "failed", 3), past("scale", sequence=2), past("deploy")]
     assert last_writer({"status": {"history": history}}) == ("2-2", "scale")
     assert last_writer({"status": {}}) is None
+
+
+# Operations that write some of the files, or files of some machines.
+PARTLY = {"reset", "restore", "remove-node", "scale"}
+
+
+def test_of_each_operation_it_is_known_which_files_it_writes() -> None:
+    operations = {duty.operation for duty in (*DUTIES, *ETCD_DUTIES)}
+    assert sorted(operations) == sorted([*WHOLE, *QUIET, *PARTLY])
 
 
 def test_without_a_history_what_is_known_stays() -> None:

@@ -1,19 +1,22 @@
-"""docs/operator/operations.md knows every reason to wait and every operation, and no others."""
+"""Pages about operations know every reason to wait and every operation, and no others."""
 
 from __future__ import annotations
 
 import re
 
+import pytest
+
 from harness.operator.decide.due import WaitReason
-from harness.operator.decide.operations import DUTIES, FIRST_SECONDS, LONGEST_SECONDS
+from harness.operator.decide.operations import DUTIES, ETCD_DUTIES, FIRST_SECONDS, LONGEST_SECONDS, Duty
 from tests.unit.pages import ROOT
 
-PAGE = (ROOT / "docs" / "operator" / "operations.md").read_text(encoding="utf-8")
+FOLDER = ROOT / "docs" / "operator"
+PAGE, ETCD_PAGE = ((FOLDER / name).read_text(encoding="utf-8") for name in ("operations.md", "etcd-clusters.md"))
 
 
-def rows(title: str) -> list[list[str]]:
+def rows(title: str, page: str = PAGE) -> list[list[str]]:
     """Return the rows of the table in a section, without its heading; backticks are left out."""
-    section = PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
+    section = page.split(f"\n## {title}\n")[1].split("\n## ")[0]
     table = re.findall(r"^\|(.+)\|$", section, re.MULTILINE)[2:]
     return [[cell.strip().replace("`", "") for cell in row.split("|")] for row in table]
 
@@ -22,9 +25,10 @@ def test_every_reason_to_wait_is_explained() -> None:
     assert [row[0] for row in rows("Waiting")] == [str(reason) for reason in WaitReason]
 
 
-def test_every_operation_is_explained_in_the_order_in_which_it_is_done() -> None:
-    said = [(row[0], row[1], row[3] == "yes") for row in rows("Operations")]
-    known = [(duty.operation, duty.entry, duty.disruptive) for duty in DUTIES]
+@pytest.mark.parametrize(("page", "duties"), [(PAGE, DUTIES), (ETCD_PAGE, ETCD_DUTIES)])
+def test_every_operation_is_explained_in_the_order_in_which_it_is_done(page: str, duties: tuple[Duty, ...]) -> None:
+    said = [(row[0], row[1], row[3] == "yes") for row in rows("Operations", page)]
+    known = [(duty.operation, duty.entry, duty.disruptive) for duty in duties]
     assert said == list(dict.fromkeys(known))
 
 
@@ -34,5 +38,5 @@ def test_the_delays_are_those_of_the_code() -> None:
 
 
 def test_every_playbook_is_there() -> None:
-    for duty in DUTIES:
+    for duty in (*DUTIES, *ETCD_DUTIES):
         assert (ROOT / "playbooks" / duty.entry).is_file()

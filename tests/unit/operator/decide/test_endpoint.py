@@ -417,12 +417,15 @@ def test_a_name_is_that_of_the_older_cluster() -> None:
         asking("a", "api.example.com", "2026-01-01T00:00:00Z"),
         asking("b", "api.example.com", "2026-01-02T00:00:00Z"),
     )
-    refused = decide.taken(young, [old, young])
+    refused = decide.taken(young, lambda: [old, young])
     assert refused is not None
     assert str(refused) == "api.example.com is that of cluster default/a: use another"
-    assert decide.taken(old, [old, young]) is None
-    assert decide.taken(asking("b", "other.example.com", "2026-01-02T00:00:00Z"), [old]) is None
-    assert decide.taken(asking("b", "api.example.com", "2026-01-02T00:00:00Z", "Local"), [old]) is None
+    assert decide.taken(old, lambda: [old, young]) is None
+    assert decide.taken(asking("b", "other.example.com", "2026-01-02T00:00:00Z"), lambda: [old]) is None
+    assert (
+        decide.taken(asking("b", "api.example.com", "2026-01-02T00:00:00Z", "Local"), lambda: pytest.fail("asked"))
+        is None
+    )
 
 
 @pytest.mark.parametrize(("address", "taken"), [("2001:DB8:0::5", True), ("2001:db8::5", True), ("2001:db8::6", False)])
@@ -430,7 +433,7 @@ def test_an_address_is_the_same_however_it_is_written(address: str, taken: bool)
     made = [owner("a", creationTimestamp="2026-01-01T00:00:00Z"), owner("b", creationTimestamp="2026-01-02T00:00:00Z")]
     for one, text in zip(made, ("2001:db8::5", address), strict=True):
         one["spec"]["endpoint"] = {"type": "VIP", "address": text}
-    assert (decide.taken(made[1], made) is not None) is taken
+    assert (decide.taken(made[1], lambda: made) is not None) is taken
 
 
 OLD = "2026-01-01T00:00:00Z"
@@ -465,11 +468,11 @@ def test_a_virtual_address_is_no_machines(case: str) -> None:
         one["spec"] |= {"network": {"pool": pool}}
         clusters.append(one)
     clusters[0]["spec"]["endpoint"] = {"type": "VIP", "address": "192.0.2.50"}
-    found = decide.taken(clusters[0], clusters, [machine])
+    found = decide.taken(clusters[0], lambda: clusters, lambda: [machine])
     assert words in str(found or "")
     assert (found is None) == (not words)
     clusters[0]["spec"]["endpoint"] = {"type": "LoadBalancer", "address": "192.0.2.50"}
-    assert decide.taken(clusters[0], clusters, [machine]) is None  # which others give out
+    assert decide.taken(clusters[0], lambda: clusters, lambda: [machine]) is None  # which others give out
 
 
 def test_an_address_that_nobody_can_give_to_the_object_is_not_given() -> None:

@@ -102,6 +102,12 @@ REFUSED: tuple[tuple[Json, str, str], ...] = (
         "",
         "spec.backup.schedule: '0 3 31 2 *' is not a schedule that fires",
     ),
+    (
+        {"backup": {"schedule": "@daily", "drill": "0 3 31 2 *", "destination": {"claim": "c"}}},
+        "",
+        "spec.backup.drill: '0 3 31 2 *' is not a schedule that fires",
+    ),
+    ({"backup": {"drill": "weekly", "destination": {"claim": "c"}}}, "", "spec.backup.drill: a drill restores the new"),
     ({"version": "3.6.5"}, "3.6.6", "spec.version: etcd 3.6.5 is older than 3.6.6"),
     ({"version": "3.8.0"}, "3.6.6", "spec.version: from etcd 3.6.6 to 3.8.0 a minor version is skipped: use 3.7.0 fi"),
     ({"variables": {"cluster_etcd_version": "3.6.6"}}, "", "spec.variables.cluster_etcd_version: a field stands for"),
