@@ -17,6 +17,7 @@ import pytest
 from harness import proc
 from harness.until import Deadline, NotYet, until
 from tests.unit import ansible_programs
+from tests.unit.processes import wait_for_end
 
 BIN = Path(sys.executable).parent
 PROJECT = Path(__file__).resolve().parents[2]
@@ -116,18 +117,6 @@ def begun(folder: Path) -> int:
         deadline=Deadline.after(SECONDS),
         what="the play to begin",
     )
-
-
-def wait_for_end(process: int) -> None:
-    """Wait until a process is gone, or has ended and nobody has asked how."""
-
-    def look() -> bool | NotYet:
-        try:
-            return not Path(f"/proc/{process}/cmdline").read_bytes() or NotYet("it goes on")
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-
-    until(look, deadline=Deadline.after(SECONDS), what=f"process {process} to end")
 
 
 def test_nothing_stays_behind_a_test_process_that_is_killed(sleeping: list[str | Path], tmp_path: Path) -> None:
