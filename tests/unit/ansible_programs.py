@@ -9,6 +9,9 @@ Settings are those of Ansible's variables, which it reads while it is loaded, bu
 started, or sends it signals, starts it for real.
 
     ansible_programs.py     the server, which takes requests as lines of JSON and ends with its input
+
+However the test's process ends, also by SIGKILL, the server's input ends with it: then the program that still runs is
+killed, and nothing stays behind.
 """
 
 from __future__ import annotations
@@ -22,7 +25,6 @@ import json
 import os
 import pkgutil
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -46,7 +48,7 @@ OWN = (
     *("ANSIBLE_VMATRIX_EVENTS", "ANSIBLE_VMATRIX_CHANGES"),
 )
 # Besides Ansible's, those that count while it is loaded.
-LOADING = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "NO_COLOR", "PATH")
+LOADING = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "NO_COLOR", "PATH", "TMPDIR")
 # Actions that have Ansible's own process change the inventory, and wait for it meanwhile (since ansible-core 2.21)
 CHANGING = ("add_host", "group_by")
 # What a run loads by name; plugins of other kinds are loaded where they are used.
@@ -81,8 +83,8 @@ def run(
     for name in OWN:
         settings.pop(name, None)
     begun = time.monotonic()
-    with tempfile.TemporaryDirectory() as text:
-        out, err = (log, log) if log is not None else (Path(text) / "out", Path(text) / "err")
+    with tempfile.TemporaryFile() as text, tempfile.TemporaryFile() as messages:
+        out, err = (log or Path(f"/proc/{os.getpid()}/fd/{file.fileno()}") for file in (text, messages))
         before = out.stat().st_size if out.exists() else 0
         request = {"program": PROGRAMS[words[0]], "words": words[1:], "env": whole, "timeout": timeout}
         files = {"cwd": os.getcwd(), "out": str(out), "err": str(err)}
@@ -101,15 +103,14 @@ def run(
 @cache
 def server(settings: frozenset[tuple[str, str]]) -> subprocess.Popen[str]:
     """Return the server for some settings, which ends with this process."""
-    home = tempfile.mkdtemp()
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
     made = subprocess.Popen(
         [sys.executable, "-P", __file__],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         cwd="/",
-        env={**dict(settings), "ANSIBLE_HOME": home},
+        env=dict(settings),
+        start_new_session=True,  # Ctrl-C is for this process, which ends it
     )
     atexit.register(made.communicate)
     return made
@@ -118,16 +119,38 @@ def server(settings: frozenset[tuple[str, str]]) -> subprocess.Popen[str]:
 def _asked(program: subprocess.Popen[str], request: Mapping[str, Any]) -> int | None:
     assert program.stdin is not None
     assert program.stdout is not None
-    program.stdin.write(json.dumps(request) + "\n")
-    program.stdin.flush()
-    answer = program.stdout.readline()
-    assert answer, f"the server of Ansible ended with status {program.wait()}"
+    try:
+        program.stdin.write(json.dumps(request) + "\n")
+        program.stdin.flush()
+        answer = program.stdout.readline()
+    except BaseException:  # the next one would read this one's answer
+        server.cache_clear()
+        program.communicate()
+        raise
+    if not answer:
+        server.cache_clear()
+        raise AssertionError(f"the server of Ansible ended with status {program.wait()}")
     status: int | None = json.loads(answer)
     return status
 
 
 def serve() -> None:
     """Load Ansible, then be its programs in children, one after the other, until the input ends."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
+        os.environ["ANSIBLE_HOME"] = home
+        load()
+        for line in sys.stdin:
+            request = json.loads(line)
+            process = os.fork()
+            if process == 0:
+                be_program(**request)
+            status = _ended(process, request["timeout"])
+            with contextlib.suppress(BrokenPipeError):  # nobody waits for it any more
+                os.write(1, f"{json.dumps(status)}\n".encode())
+
+
+def load() -> None:
+    """Load what programs of Ansible's load, once for all of them."""
     for name in PROGRAMS.values():
         importlib.import_module(f"ansible.cli.{name}")
     for kind in KINDS:
@@ -138,21 +161,19 @@ def serve() -> None:
     work_here()
     gc.collect()
     gc.freeze()
-    for line in sys.stdin:
-        request = json.loads(line)
-        process = os.fork()
-        if process == 0:
-            be_program(**request)
-        ended = os.pidfd_open(process)
-        if not select.select([ended], [], [], request["timeout"])[0]:
-            with contextlib.suppress(ProcessLookupError):  # it leads no group yet
-                os.killpg(process, signal.SIGKILL)
-            os.kill(process, signal.SIGKILL)
-            request["timeout"] = None
-        os.close(ended)
-        status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-        sys.stdout.write(json.dumps(None if request["timeout"] is None else status) + "\n")
-        sys.stdout.flush()
+
+
+def _ended(process: int, seconds: float) -> int | None:
+    """Return how a child ended; None where it was killed: it took too long, or this server's input has ended."""
+    ended = os.pidfd_open(process)
+    in_time = ended in select.select([ended, sys.stdin], [], [], seconds)[0]
+    if not in_time:
+        with contextlib.suppress(ProcessLookupError):  # it leads no group yet
+            os.killpg(process, signal.SIGKILL)
+        os.kill(process, signal.SIGKILL)
+    os.close(ended)
+    status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    return status if in_time else None
 
 
 def work_here() -> None:

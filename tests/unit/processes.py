@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from harness.until import Deadline, NotYet, until
+
+END_SECONDS = 60.0  # against hanging, on a busy host
 READ = {"x86_64": "0", "aarch64": "63"}[platform.machine()]  # numbers of read(2) in the kernel's tables
 
 
@@ -56,3 +59,15 @@ def called(pid: int) -> tuple[str, str]:
 def proc_state(pid: int) -> str:
     """Return the letter of a process's state (proc_pid_stat(5))."""
     return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+
+
+def wait_for_end(process: int) -> None:
+    """Wait until a process is gone, or has ended and nobody has asked how."""
+
+    def look() -> bool | NotYet:
+        try:
+            return not Path(f"/proc/{process}/cmdline").read_bytes() or NotYet("it goes on")
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+
+    until(look, deadline=Deadline.after(END_SECONDS), what=f"process {process} to end")

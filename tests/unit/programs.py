@@ -10,9 +10,12 @@ from __future__ import annotations
 import io
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, NoReturn
@@ -47,12 +50,23 @@ def run_loaded(
         files = tuple(f"/proc/{os.getpid()}/fd/{file.fileno()}" for file in (out, err))
         process = context.Process(target=_program, args=(*given, *files))
         process.start()
-        process.join(timeout)
-        if process.exitcode is None:
-            process.kill()
-            process.join()
-            raise subprocess.TimeoutExpired(words, timeout, _text(out), _text(err))
+        try:
+            process.join(timeout)
+            if process.exitcode is None:
+                raise subprocess.TimeoutExpired(words, timeout, _text(out), _text(err))
+        finally:  # also where the test is interrupted
+            _kill(process)
         return subprocess.CompletedProcess(words, process.exitcode, _text(out), _text(err))
+
+
+def _kill(process: BaseProcess) -> None:
+    """Kill a program with all that it has started in its session, unless it has ended by itself."""
+    if process.exitcode is None:
+        assert process.pid is not None
+        with suppress(ProcessLookupError):  # it leads no group yet
+            os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
+        process.join()
 
 
 def _text(file: IO[bytes]) -> str:

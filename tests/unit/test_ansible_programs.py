@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness import proc
+from harness.until import Deadline, NotYet, until
 from tests.unit import ansible_programs
+from tests.unit.processes import wait_for_end
 
 BIN = Path(sys.executable).parent
+PROJECT = Path(__file__).resolve().parents[2]
 SECONDS = 120.0
 SETTINGS = {"ANSIBLE_NOCOLOR": "1", "ANSIBLE_PIPELINING": "1"}
 MACHINES = {"a": {"number": 1}, "b": {"number": 2}, "c": {"number": 3}}
@@ -91,4 +98,62 @@ def test_what_does_not_end_is_killed_and_the_next_one_runs(argv: list[str | Path
         ansible_programs.run([*argv[:3], tmp_path / "long.yml"], timeout=0.1, env=SETTINGS)
     with pytest.raises(proc.CommandFailed, match="status 1"):
         ansible_programs.run([*argv[:3], tmp_path / "none.yml"], timeout=SECONDS, env=SETTINGS)
+    assert "hosts (3):" in ansible_programs.run([*argv, "--list-hosts"], timeout=SECONDS, env=SETTINGS).stdout
+
+
+@pytest.fixture
+def sleeping(argv: list[str | Path], tmp_path: Path) -> list[str | Path]:
+    """Return a call of a play that writes a process id into the file `pid`, and goes on for a minute."""
+    command = f"echo $$ > {tmp_path}/written && mv {tmp_path}/written {tmp_path}/pid && exec sleep 60"
+    play = [{"hosts": "a", "gather_facts": False, "tasks": [{"ansible.builtin.raw": command}]}]
+    (tmp_path / "sleep.yml").write_text(json.dumps(play), encoding="utf-8")
+    return [*argv[:3], tmp_path / "sleep.yml"]
+
+
+def begun(folder: Path) -> int:
+    """Return the process id that the play has written, once it has."""
+    return until(
+        lambda: int((folder / "pid").read_text()) if (folder / "pid").exists() else NotYet("it has not begun"),
+        deadline=Deadline.after(SECONDS),
+        what="the play to begin",
+    )
+
+
+def test_nothing_stays_behind_a_test_process_that_is_killed(sleeping: list[str | Path], tmp_path: Path) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    program = f"from tests.unit.ansible_programs import run; run({[*map(str, sleeping)]}, timeout=60, env={SETTINGS})"
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    with subprocess.Popen([sys.executable, "-c", program], cwd=PROJECT, env=environment) as tests:
+        process = begun(tmp_path)
+        assert [*temporary.iterdir()] != []
+        tests.kill()
+    wait_for_end(process)
+    until(
+        lambda: not (left := [*temporary.iterdir()]) or NotYet(f"{left} are there"),
+        deadline=Deadline.after(SECONDS),
+        what="the server to end",
+    )
+
+
+def test_what_is_interrupted_is_killed_and_the_next_one_has_its_own_answer(
+    sleeping: list[str | Path], argv: list[str | Path], tmp_path: Path
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def interrupt_once_begun() -> None:
+        begun(tmp_path)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    waiting = threading.Thread(target=interrupt_once_begun)
+    handler = signal.signal(signal.SIGUSR1, interrupt)
+    waiting.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            ansible_programs.run(sleeping, timeout=SECONDS, env=SETTINGS)
+    finally:
+        waiting.join()
+        signal.signal(signal.SIGUSR1, handler)
+    wait_for_end(begun(tmp_path))
     assert "hosts (3):" in ansible_programs.run([*argv, "--list-hosts"], timeout=SECONDS, env=SETTINGS).stdout

@@ -140,6 +140,7 @@ ELSEWHERE = {"bench", "chaos", "ci", "contract", "faults", "playbooks", "refusal
 # Tests about no single module of harness/, and what they are about.
 NO_MODULE = {
     "test_ansible_programs.py": "tests/unit/ansible_programs.py",
+    "test_programs.py": "tests/unit/programs.py",
     "test_docs.py": "documentation",
     "test_examples.py": "examples/",
     "test_fake_cluster.py": "tests/unit/fake_cluster.py",

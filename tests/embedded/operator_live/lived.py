@@ -129,6 +129,14 @@ class Lived(AwaitedObjects):
         return done.stdout.strip()
 
 
+@contextmanager
+def deployed(spec: Spec, cell: Cell, suffix: str, directory: Path) -> Iterator[Lived]:
+    """Give a cell once its first phase has deployed it, on an infra cluster of its own; both are gone afterwards."""
+    with site_of(spec, [cell], suffix) as site, living(site, cell, directory) as life:
+        life.apply(0)
+        yield Lived.of(life)
+
+
 def says(machine: Json, kind: str) -> tuple[str, str]:
     """Return the status and the reason of a condition."""
     found = condition(machine, kind) or {}

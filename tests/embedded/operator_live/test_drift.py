@@ -17,7 +17,7 @@ from harness.model import Cell
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT
 from harness.spec import Spec
 from harness.until import Deadline, NotYet, until
-from tests.embedded.operator_live.lived import INTERVAL, Lived, cell_of, living, says, site_of
+from tests.embedded.operator_live.lived import INTERVAL, Lived, cell_of, deployed, says
 
 log = logging.getLogger(__name__)
 NOTICED_SECONDS = 60.0  # whatever somebody changes is put back, or said, within this
@@ -35,9 +35,7 @@ def planned(spec: Spec) -> Cell:
 @pytest.fixture(scope="module")
 def lived(spec: Spec, planned: Cell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
     """Return the cluster once it is deployed and inspected."""
-    with site_of(spec, [planned], "drift") as site, living(site, planned, tmp_path_factory.mktemp("cell")) as life:
-        life.apply(0)
-        found = Lived.of(life)
+    with deployed(spec, planned, "drift", tmp_path_factory.mktemp("cell")) as found:
         found.wait("cp-0", lambda one: says(one, "SettingsAsApplied")[1] == "AsApplied", "as applied")
         yield found
 

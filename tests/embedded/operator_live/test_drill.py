@@ -16,7 +16,7 @@ from harness.model import Cell
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, ETCD_BACKUP
 from harness.operator.execute.objects import SNAPSHOTS, USER
 from harness.spec import Spec
-from tests.embedded.operator_live.lived import Lived, cell_of, living, says, site_of
+from tests.embedded.operator_live.lived import Lived, cell_of, deployed, says
 
 CLAIM = "guest-backups"
 EACH_MINUTE = {"schedule": "@yearly", "drill": "* * * * *", "destination": {"claim": CLAIM}}
@@ -38,9 +38,7 @@ def planned(spec: Spec) -> Cell:
 @pytest.fixture(scope="module")
 def lived(spec: Spec, planned: Cell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
     """Return the cluster once it is deployed, and drilled each minute."""
-    with site_of(spec, [planned], "drill") as site, living(site, planned, tmp_path_factory.mktemp("cell")) as life:
-        life.apply(0)
-        found = Lived.of(life)
+    with deployed(spec, planned, "drill", tmp_path_factory.mktemp("cell")) as found:
         room = {"resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "pods"}
         made = PVC.manifest(CLAIM, found.namespace, labels={}, spec={"accessModes": ["ReadWriteOnce"], **room})
         found.api.create(PVC, made)

@@ -32,7 +32,7 @@ from harness.spec.models import Topology
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator.gateway_api import LISTENER, TLS_ROUTES, serving_gateways
 from tests.embedded.operator_live.joined import joined
-from tests.embedded.operator_live.lived import INTERVAL, Lived, cell_of, living, site_of
+from tests.embedded.operator_live.lived import INTERVAL, Lived, cell_of, deployed
 from tests.embedded.operator_live.service_pod import manager
 
 log = logging.getLogger(__name__)
@@ -74,9 +74,8 @@ def planned(spec: Spec) -> Cell:
 @pytest.fixture(scope="module")
 def lived(spec: Spec, planned: Cell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
     """Return the cluster once it is deployed."""
-    with site_of(spec, [planned], "ways") as site, living(site, planned, tmp_path_factory.mktemp("cell")) as life:
-        life.apply(0)
-        yield Lived.of(life)
+    with deployed(spec, planned, "ways", tmp_path_factory.mktemp("cell")) as found:
+        yield found
 
 
 @dataclass(frozen=True)

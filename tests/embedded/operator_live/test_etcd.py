@@ -14,7 +14,7 @@ from harness.model import Cell
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, ETCD_RESTORE
 from harness.spec import Spec
 from harness.until import Deadline, NotYet, until
-from tests.embedded.operator_live.lived import INTERVAL, Lived, cell_of, living, says, site_of
+from tests.embedded.operator_live.lived import INTERVAL, Lived, cell_of, deployed, says
 
 PRODUCT = "operator"
 SMALL = {"quota-backend-bytes": str(24 << 20)}
@@ -31,9 +31,7 @@ def planned(spec: Spec) -> Cell:
 @pytest.fixture(scope="module")
 def lived(spec: Spec, planned: Cell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
     """Return the cluster once it is deployed, and its etcd has room for little."""
-    with site_of(spec, [planned], "etcd") as site, living(site, planned, tmp_path_factory.mktemp("cell")) as life:
-        life.apply(0)
-        found = Lived.of(life)
+    with deployed(spec, planned, "etcd", tmp_path_factory.mktemp("cell")) as found:
         found.edit({"etcd": {"extraArgs": SMALL}})
         ended(found)
         yield found

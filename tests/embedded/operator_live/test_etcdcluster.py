@@ -26,7 +26,7 @@ from harness.operator.api.resources import (
 from harness.operator.decide.variables import load_releases
 from harness.spec import Spec
 from harness.until import Deadline, NotYet, until
-from tests.embedded.operator_live.lived import INTERVAL, Lived, cell_of, living, says, site_of
+from tests.embedded.operator_live.lived import INTERVAL, Lived, cell_of, deployed, says
 
 PRODUCT, NAME = "operator", "store"
 SMALL = {"cpus": 1, "memory": "768Mi"}  # of each member: etcd alone
@@ -41,9 +41,8 @@ def planned(spec: Spec) -> Cell:
 @pytest.fixture(scope="module")
 def lived(spec: Spec, planned: Cell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
     """Return the cell once its cluster is deployed, which is of the older version."""
-    with site_of(spec, [planned], "store") as site, living(site, planned, tmp_path_factory.mktemp("cell")) as life:
-        life.apply(0)
-        yield Lived.of(life)
+    with deployed(spec, planned, "store", tmp_path_factory.mktemp("cell")) as found:
+        yield found
 
 
 @dataclass(frozen=True)

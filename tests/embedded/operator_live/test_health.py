@@ -18,7 +18,7 @@ from harness.operator.api.resources import MACHINE
 from harness.spec import Spec
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator_live.joined import joined
-from tests.embedded.operator_live.lived import INTERVAL, Lived, cell_of, changed_spec, living, says, site_of
+from tests.embedded.operator_live.lived import INTERVAL, Lived, cell_of, changed_spec, deployed, says
 from tests.embedded.operator_live.service_pod import manager, nodes_by
 
 log = logging.getLogger(__name__)
@@ -63,9 +63,7 @@ def planned(spec: Spec) -> Cell:
 @pytest.fixture(scope="module")
 def lived(spec: Spec, planned: Cell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
     """Return the cluster once it is deployed."""
-    with site_of(spec, [planned], "health") as site, living(site, planned, tmp_path_factory.mktemp("cell")) as life:
-        life.apply(0)
-        found = Lived.of(life)
+    with deployed(spec, planned, "health", tmp_path_factory.mktemp("cell")) as found:
         for name in ("cp-0", "w-0"):
             found.wait(name, lambda one: says(one, "Healthy")[0] == "True", "healthy")
         yield found

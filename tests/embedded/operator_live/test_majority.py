@@ -15,7 +15,7 @@ from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT
 from harness.operator.decide.duties import SETTLE_SECONDS
 from harness.spec import Spec
 from harness.until import Deadline, NotYet, until
-from tests.embedded.operator_live.lived import INTERVAL, Lived, cell_of, changed_spec, living, says, site_of
+from tests.embedded.operator_live.lived import INTERVAL, Lived, cell_of, changed_spec, deployed, says
 
 PRODUCT, LOST = "operator-vm", ("cp-1", "cp-2")
 WISH = "  name: guest\nspec:\n"
@@ -39,9 +39,8 @@ def planned(spec: Spec) -> Cell:
 @pytest.fixture(scope="module")
 def lived(spec: Spec, planned: Cell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
     """Return the cluster once it is deployed."""
-    with site_of(spec, [planned], "majority") as site, living(site, planned, tmp_path_factory.mktemp("cell")) as life:
-        life.apply(0)
-        yield Lived.of(life)
+    with deployed(spec, planned, "majority", tmp_path_factory.mktemp("cell")) as found:
+        yield found
 
 
 def test_nothing_is_removed_beyond_the_majority(lived: Lived, tmp_path: Path) -> None:

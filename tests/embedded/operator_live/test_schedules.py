@@ -21,7 +21,7 @@ from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BAC
 from harness.spec import Spec
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator_live.joined import netns_of
-from tests.embedded.operator_live.lived import INTERVAL, Lived, cell_of, living, says, site_of
+from tests.embedded.operator_live.lived import INTERVAL, Lived, cell_of, deployed, says
 from tests.embedded.operator_live.service_pod import manager
 from tests.embedded.s3_gateway import ACCESS, Gateway, gateways
 from tests.embedded.s3_gateway import SECRET as RIGHT_KEY
@@ -42,9 +42,8 @@ def planned(spec: Spec) -> Cell:
 @pytest.fixture(scope="module")
 def lived(spec: Spec, planned: Cell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
     """Return the cluster once it is deployed."""
-    with site_of(spec, [planned], "schedules") as site, living(site, planned, tmp_path_factory.mktemp("cell")) as life:
-        life.apply(0)
-        yield Lived.of(life)
+    with deployed(spec, planned, "schedules", tmp_path_factory.mktemp("cell")) as found:
+        yield found
 
 
 def secret(lived: Lived, name: str, **content: str) -> None:

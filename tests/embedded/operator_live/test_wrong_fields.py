@@ -21,7 +21,7 @@ from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BAC
 from harness.operator.controllers.infrastructure import key_name
 from harness.spec import Spec
 from harness.until import Deadline, NotYet, until
-from tests.embedded.operator_live.lived import INTERVAL, Lived, cell_of, living, site_of
+from tests.embedded.operator_live.lived import INTERVAL, Lived, cell_of, deployed
 from tests.unit.operator.api.test_fields import SPECS, leaves, placed, wrong
 
 End = Literal["not accepted", "failed", "waits", "paused", "no add-on", "succeeded", "nothing to do"]
@@ -593,9 +593,8 @@ def planned(spec: Spec) -> Cell:
 @pytest.fixture(scope="module")
 def lived(spec: Spec, planned: Cell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
     """Return the cluster once it is deployed."""
-    with site_of(spec, [planned], "fields") as site, living(site, planned, tmp_path_factory.mktemp("cell")) as life:
-        life.apply(0)
-        yield Lived.of(life)
+    with deployed(spec, planned, "fields", tmp_path_factory.mktemp("cell")) as found:
+        yield found
 
 
 def is_now(wish: Json, kind: str, status: str, reason: str) -> bool:

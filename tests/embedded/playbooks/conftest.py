@@ -283,6 +283,7 @@ def member_names(listed: proc.Completed) -> set[str]:
 
 
 BEFORE, AFTER = "before-the-snapshot", "after-the-snapshot"  # namespaces
+MANY, MANY_AFTER = 2000, 500  # objects in them
 AT_ONCE = 500  # what kubectl creates in one call
 
 
@@ -295,6 +296,11 @@ def write_objects(bench: Bench, namespace: str, number: int, machine: int = 0) -
         made = f"seq {first} {last} | sed 's/.*/{one}/' | {KUBECTL} create --namespace {namespace} -f - -o name | wc -l"
         done = bench.on(machine, made)
         assert done.stdout.strip() == str(last - first + 1), done.stderr
+
+
+def snapshot(path: Path) -> tuple[str, str]:
+    """Return the option that says where the snapshot lies on the controller."""
+    return "-e", f"cluster_etcd_snapshot_path={path}"
 
 
 def written_objects(bench: Bench, machine: int = 0) -> dict[str, int]:

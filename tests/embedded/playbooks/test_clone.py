@@ -13,16 +13,18 @@ from tests.embedded.playbooks.conftest import (
     AFTER,
     BEFORE,
     KUBECTL,
+    MANY,
+    MANY_AFTER,
     Bench,
     cell_of,
     nodes,
+    snapshot,
     stacked_members,
     write_objects,
     written_objects,
 )
 
 CP, WORKER = 0, 1
-MANY, MANY_AFTER = 2000, 500  # objects written before and after the snapshot
 NETWORKS = ("-e", json.dumps({"cluster_pod_cidr": "10.77.0.0/16", "cluster_service_cidr": "10.78.0.0/16"}))
 SERVICE = "create service clusterip shop --tcp=80"
 TOKEN = json.dumps(
@@ -59,12 +61,11 @@ def test_a_clone_has_the_objects_of_its_source_and_no_more_of_it(bench: Bench, o
     assert bench.on(CP, f"echo '{TOKEN}' | {KUBECTL} create -f -").returncode == 0
     before = {name: bench.on(CP, f"sudo cat /etc/kubernetes/pki/{name}").stdout for name in ("ca.crt", "sa.pub")}
     node, pods = got(bench, "node w-0")["metadata"]["uid"], got(bench, "pods --all-namespaces")["items"]
-    snapshot = ("-e", f"cluster_etcd_snapshot_path={path}")
-    bench.play(*snapshot, entry="backup")
+    bench.play(*snapshot(path), entry="backup")
     write_objects(bench, AFTER, MANY_AFTER)
     former = bench.kubeconfig.read_text(encoding="utf-8")
     taken = json.loads(path.with_name(f"{path.name}.json").read_text(encoding="utf-8"))["taken"]
-    confirmed = (*snapshot, *NETWORKS, "-e", f"cluster_etcd_restore_confirmation={taken}")
+    confirmed = (*snapshot(path), *NETWORKS, "-e", f"cluster_etcd_restore_confirmation={taken}")
 
     refused = bench.attempt(*confirmed, entry="clone")
     assert refused.returncode != 0
@@ -73,7 +74,7 @@ def test_a_clone_has_the_objects_of_its_source_and_no_more_of_it(bench: Bench, o
         bench.boot_anew(ordered, machine)
     for kept in bench.kubeconfig.parent.glob(f"{bench.kubeconfig.name}*"):
         kept.unlink()
-    refused = bench.attempt(*snapshot, *NETWORKS, entry="clone")
+    refused = bench.attempt(*snapshot(path), *NETWORKS, entry="clone")
     assert f"set cluster_etcd_restore_confirmation to {taken}" in " ".join(refused.stdout.split())
     assert bench.on(CP, "ls /etc/kubernetes").returncode != 0, "nothing was changed"
 

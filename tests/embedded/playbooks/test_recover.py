@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -13,26 +12,23 @@ from tests.embedded.playbooks.conftest import (
     AFTER,
     BEFORE,
     KUBECTL,
+    MANY,
+    MANY_AFTER,
     Bench,
     cell_of,
     nodes,
+    snapshot,
     stacked_members,
     write_objects,
     written_objects,
 )
 
-MANY, MANY_AFTER = 2000, 500  # objects written before and after a snapshot
 PLACE = {"cp-0": 0, "cp-1": 1, "cp-2": 2, "w-0": 3}
 
 
 def lost(*names: str) -> tuple[str, str]:
     """Return the option that says which machines are gone for good."""
     return "-e", json.dumps({"cluster_lost_nodes": names})
-
-
-def snapshot(path: Path) -> tuple[str, str]:
-    """Return the option that says where the snapshot lies on the controller."""
-    return "-e", f"cluster_etcd_snapshot_path={path}"
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,10 @@ of what it takes. Here both come from one server for the tests of a process, who
 the files, the environment, the folder and the umask of the Python that stands in for it, which ends as the child does.
 
     module_python.py SOCKET             the one that stands in
-    module_python.py SOCKET LIBRARY     the server, which ends with its input; LIBRARY has Ansible's package
+    module_python.py SOCKET LIBRARY     the server; LIBRARY has Ansible's package
+
+SOCKET is in a folder of its own. The server ends with its input. The folder goes with it, and the modules that still
+run.
 """
 
 import marshal
@@ -66,6 +69,10 @@ def serve(path: str, library: str) -> None:
         while True:
             for key, _ in events.select():
                 if key.fileobj == 0:
+                    os.unlink(path)
+                    os.rmdir(os.path.dirname(path))
+                    for process in {other.data[0] for other in events.get_map().values() if other.data}:
+                        os.kill(process, signal.SIGKILL)
                     return
                 if key.fileobj is listening:
                     client, _address = listening.accept()

@@ -63,13 +63,14 @@ def module_server() -> Path:
     """Return the socket of a server that runs modules for all tests of this process; it ends with its input."""
     library = Path(str(find_spec("ansible").origin)).parents[1]  # type: ignore[union-attr] # it is installed
     place = mkdtemp()
-    atexit.register(shutil.rmtree, place)
+    atexit.register(shutil.rmtree, place, ignore_errors=True)  # unless the server has
     path = Path(place) / "modules"
     server = subprocess.Popen(
         [sys.executable, "-I", "-S", MODULE_PYTHON, path, library],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={"PATH": "/usr/bin:/bin"},
+        start_new_session=True,  # Ctrl-C is for this process, which ends it
     )
     atexit.register(server.communicate)
     assert server.stdout is not None

@@ -193,6 +193,7 @@ def test_an_object_that_was_deleted_is_another_one(
         ([(50, "x", ""), (55, "", "there is no Service shop")], at(60), ""),
         ([(58, "x", ""), (60.5, "", "there is no Service shop")], at(60), ""),
         ([(20, "x", ""), (30, "", "there is no Service shop")], at(60), "after 30 s"),
+        ([(20, "x", ""), (30, "", "timed out"), (59, "", "there is no Service shop")], at(60), "after 30 s"),
         ([(5, "", "there is no Service shop"), (50, "x", ""), (55, "", "refused")], at(60), ""),
         ([(70, "x", "")], at(60), "requests before"),
         ([], None, "an object"),
