@@ -65,10 +65,11 @@ CHECKPOINT = "Restore settings that an interrupted run left"  # what that run ma
 SAME_VERSION = "Refuse a Kubernetes version that differs from the running one"
 ETCD_ALONE = "Refuse an inventory without etcd"
 REMOVAL = ("Choose the machines that act", "Refuse to start if no machine can act", "Refuse to remove etcd's majority")
+SKEW = ("Refuse forbidden version skew", "Refuse forbidden versions of external etcd, if there is one")
 CHECKS: Mapping[str, tuple[str, ...]] = {
     "deploy": (PREFLIGHT, CHECKPOINT, SAME_VERSION),
     "scale": (PREFLIGHT, CHECKPOINT, SAME_VERSION),
-    "upgrade": (PREFLIGHT, CHECKPOINT, "Refuse forbidden version skew", "Fetch new binaries and images"),
+    "upgrade": (PREFLIGHT, CHECKPOINT, *SKEW, "Fetch new binaries and images"),
     "reconfigure": (PREFLIGHT, CHECKPOINT, "Refuse to change versions", "Refuse settings that cannot work"),
     "remove-node": ("Check the request", *REMOVAL, "Drain the nodes"),
     RESTORE: (CHECKPOINT,),

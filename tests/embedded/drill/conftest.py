@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,12 +39,13 @@ WRITES_AT_A_TIME = 100
 
 @dataclass
 class Source:
-    """The etcd that is backed up. folder: of its data and of what is made of it."""
+    """The etcd that is backed up. folder: of its data and of what is made of it.  login: options of etcdctl."""
 
     version: str
     folder: Path
     port: int
     service: proc.Service | None = field(default=None)
+    login: tuple[str, ...] = ()
 
     def program(self, name: str) -> Path:
         """Return etcd or one of its tools."""
@@ -101,7 +103,19 @@ class Source:
 
     def etcdctl(self) -> list[str]:
         """Return how etcdctl asks it."""
-        return [str(self.program("etcdctl")), f"--endpoints=http://127.0.0.1:{self.port}"]
+        return [str(self.program("etcdctl")), f"--endpoints=http://127.0.0.1:{self.port}", *self.login]
+
+    @contextmanager
+    def users(self) -> Iterator[None]:
+        """Have it ask everybody who he is."""
+        for words in ("user add root:secret", "user grant-role root root", "auth enable"):
+            proc.run([*self.etcdctl(), *words.split()], timeout=SECONDS)
+        self.login = ("--user=root:secret",)
+        try:
+            yield
+        finally:
+            proc.run([*self.etcdctl(), "auth", "disable"], timeout=SECONDS)
+            self.login = ()
 
     def snapshot(self, name: str = "taken.db") -> Path:
         """Save a snapshot; return its file."""

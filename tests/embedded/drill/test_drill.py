@@ -46,6 +46,20 @@ def test_a_later_snapshot_has_what_was_written_since(source: Source, taken: tupl
     assert "/registry/pods/: 1700 read, 1200 counted in the cluster" in found["msg"]
 
 
+def test_a_snapshot_of_an_etcd_that_has_users_is_proven(source: Source) -> None:
+    """The etcd that begins with it would ask the drill who it is."""
+    with source.users():
+        made = source.backup("users.db")
+    found = source.prove(*made)
+    assert (found.get("failed"), found.get("counts")) == (None, made[1]["counts"]), found
+
+
+def test_what_a_drill_left_that_was_killed_is_removed(source: Source, taken: tuple[Path, Json]) -> None:
+    left = source.folder / "drill/data/restored/member"
+    left.mkdir(parents=True)
+    assert not source.prove(*taken).get("failed"), "nothing of either is left"
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

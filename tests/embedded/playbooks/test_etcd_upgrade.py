@@ -101,6 +101,7 @@ def test_a_member_that_leads_hands_the_lead_over_before_it_stops(members: Member
     assert until(members.leader, deadline=Deadline.after(60), what="a member leads") in followers
 
 
+@pytest.mark.parametrize("step", ["prepare", "judge"])
 @pytest.mark.parametrize(
     ("version", "words"),
     [
@@ -112,8 +113,8 @@ def test_a_member_that_leads_hands_the_lead_over_before_it_stops(members: Member
         ("4.7.0", "skips a minor version"),
     ],
 )
-def test_a_version_that_cannot_be_is_refused(members: Members, version: str, words: str) -> None:
-    check_refusal(members.step("prepare", version, "etcd-0"), "etcd-0", words)
+def test_a_version_that_cannot_be_is_refused(members: Members, step: str, version: str, words: str) -> None:
+    check_refusal(members.step(step, version, "etcd-0"), "etcd-0", words)
 
 
 def test_nothing_begins_while_a_member_is_down(members: Members) -> None:
@@ -122,3 +123,4 @@ def test_nothing_begins_while_a_member_is_down(members: Members) -> None:
     members.services[down].stop(grace=5)
     said = members.step("member", LATER, left)
     check_refusal(said, left, members.urls[down], "etcd is only upgraded while every member")
+    assert "failed=0" in members.step("judge", LATER, left), "it is about versions alone"

@@ -28,6 +28,7 @@ PLAYBOOKS = Path(__file__).resolve().parents[3] / "playbooks"
 ROLES = sorted(path for path in (PLAYBOOKS / "roles").iterdir() if path.is_dir())
 ENTRIES = sorted(path for path in PLAYBOOKS.glob("*.yml") if path.name not in {"cluster.yml", "galaxy.yml"})
 TASK_FILES = sorted(PLAYBOOKS.glob("roles/*/tasks/*.yml"))
+PARTS = ("block", "rescue", "always")  # what of a task is tasks
 
 
 @cache
@@ -50,11 +51,11 @@ def module(relative: str) -> ModuleType:
 
 
 def tasks(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the tasks of a file, those in blocks included."""
+    """Yield the tasks of a file, also those in blocks, those that rescue, and those that come always."""
     pending = list(load(path))
     while pending:
         task = pending.pop(0)
-        pending.extend(task.get("block", []))
+        pending += [inner for part in PARTS for inner in task.get(part, [])]
         yield task
 
 

@@ -12,7 +12,7 @@ import pytest
 from ansible.plugins.loader import filter_loader, test_loader
 from jinja2 import Environment, TemplateAssertionError, meta, nodes
 
-from tests.unit.playbooks.playbook_files import ENTRIES, PLAYBOOKS, ROLES, TASK_FILES, load, module
+from tests.unit.playbooks.playbook_files import ENTRIES, PLAYBOOKS, ROLES, TASK_FILES, load, module, tasks
 from tests.unit.playbooks.test_roles import IMPORT, KEYWORDS, QUOTED, conditions, options, texts
 
 MODULES = {path.stem for path in Path(str(ansible.modules.__file__)).parent.glob("*.py")}
@@ -41,34 +41,23 @@ files = pytest.mark.parametrize("path", TASK_FILES, ids=lambda path: f"{path.par
 roles = pytest.mark.parametrize("role", ROLES, ids=lambda path: path.name)
 
 
-def every(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the tasks of a file, also those that rescue, and those that come always."""
-    pending = list(load(path))
-    while pending:
-        task = pending.pop(0)
-        pending += [inner for part in ("block", "rescue", "always") for inner in task.get(part, [])]
-        yield task
-
-
 def action(task: dict[str, Any]) -> tuple[str, Any]:
     """Return a task's module, without its collection, and what it is given; no module for a block."""
     names = [*(task.keys() - KEYWORDS)]
     return (names[0].removeprefix("ansible.builtin."), task[names[0]]) if names else ("", None)
 
 
-def included(path: Path) -> Iterator[Path]:
-    """Yield the tasks files that one includes, of its own role or of others.
+def included(role: Path, task: dict[str, Any]) -> Iterator[Path]:
+    """Yield the tasks files that a task of a role includes, of this role or of another.
 
     A name that is an option of the role stands for each of its choices, and a loop variable for each word of its loop.
     """
-    role = path.parents[1]
-    for task in every(path):
-        name, given = action(task)
-        if name in ("include_tasks", "import_tasks"):
-            yield from (path.parent / file for file in expanded(given, task, role))
-        elif name in ("include_role", "import_role"):
-            file = f"{str(given.get('tasks_from', 'main')).removesuffix('.yml')}.yml"
-            yield from (role.parent / other / "tasks" / file for other in expanded(given["name"], task, role))
+    name, given = action(task)
+    if name in ("include_tasks", "import_tasks"):
+        yield from (role / "tasks" / file for file in expanded(given, task, role))
+    elif name in ("include_role", "import_role"):
+        file = f"{str(given.get('tasks_from', 'main')).removesuffix('.yml')}.yml"
+        yield from (role.parent / other / "tasks" / file for other in expanded(given["name"], task, role))
 
 
 def expanded(text: str, task: dict[str, Any], role: Path) -> list[str]:
@@ -85,11 +74,11 @@ def expanded(text: str, task: dict[str, Any], role: Path) -> list[str]:
 @files
 def test_a_task_uses_a_module_that_is_there(path: Path) -> None:
     own = {file.stem for file in (PLAYBOOKS / "library").glob("*.py")}
-    assert [name for name, _ in map(action, every(path)) if name and name not in MODULES | own] == []
+    assert [name for name, _ in map(action, tasks(path)) if name and name not in MODULES | own] == []
 
 
 def test_every_tasks_file_is_there_and_is_included() -> None:
-    targets = {target for path in TASK_FILES for target in included(path)}
+    targets = {target for path in TASK_FILES for task in tasks(path) for target in included(path.parents[1], task)}
     assert [str(target) for target in targets if not target.exists()] == []
     main = {path for path in TASK_FILES if path.stem == "main"}
     assert [str(path) for path in TASK_FILES if path not in targets | main] == []
@@ -110,7 +99,7 @@ def test_every_file_and_template_is_there_and_is_used(role: Path) -> None:
     content = [text for path in paths for text in texts(load(path))]
     named = {role / FOLDERS[kind] / file for text in content for kind, file in LOOKUP.findall(text)}
     for path in sorted((role / "tasks").glob("*.yml")):
-        for name, given in map(action, every(path)):
+        for name, given in map(action, tasks(path)):
             if name in FOLDERS and "src" in given and not given.get("remote_src"):
                 src = str(given["src"])
                 named |= {role / FOLDERS[name] / file for file in (QUOTED.findall(src) if "{{" in src else [src])}
@@ -132,7 +121,7 @@ def settings() -> set[str]:
         for spec in load(role / "meta" / "argument_specs.yml")["argument_specs"].values():
             names |= {*spec.get("options", {})}
     for path in TASK_FILES:
-        for task in every(path):
+        for task in tasks(path):
             names |= {*task.get("vars", {}), str(task.get("register"))}
             names |= {str(value) for key, value in task.get("loop_control", {}).items() if key.endswith("_var")}
             name, given = action(task)
@@ -148,7 +137,7 @@ def expressions(path: Path) -> Iterator[nodes.Template]:
     content = load(path) or {}
     inline = [text for text in texts(content) if "{{" in text or "{%" in text]
     if path.parent.name == "tasks":
-        inline += [f"{{{{ {text} }}}}" for task in every(path) for text in conditions(task) if "{{" not in text]
+        inline += [f"{{{{ {text} }}}}" for task in tasks(path) for text in conditions(task) if "{{" not in text]
     yield from (PARSER.parse(text.replace("\\", "\\\\")) for text in inline)
 
 

