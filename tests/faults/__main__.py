@@ -81,8 +81,8 @@ def _passed(given: argparse.Namespace) -> int:
 @contextmanager
 def _patient(given: argparse.Namespace, layout: str) -> Iterator[Patient]:
     """Give the cell that was named, or one that is made and torn down."""
-    if given.cell is not None:
-        yield cells.kept(layout, given.cell, given.infra_name)
+    if given.run is not None:
+        yield cells.kept(layout, given.run, given.infra_name)
         return
     run_id = random_id()
     with cells.made(layout, given.infra_name, run_id, given.results.resolve() / run_id) as patient:
@@ -140,7 +140,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--infra-name", default="faults", help="an embedded infrastructure; brought up if need be, left up"
     )
-    parser.add_argument("--cell", type=Path, help="directory of a cell of that layout that a run kept")
+    parser.add_argument("--run", help="break the cell of that layout that this run kept: an id, or `last`")
     parser.add_argument("--results", type=Path, default=Path("runs/faults"), help="directory for the score")
     return parser.parse_args(argv)
 

@@ -21,6 +21,7 @@ from harness.model import Cell, Environment, GuestCluster, Machine, Mirror
 from harness.paths import project_dir
 from harness.plan.cells import make_cell
 from harness.session.cells import inspection_options
+from harness.session.selection import find_run
 from harness.spec import Spec, load_spec
 from harness.spec.models import Timeouts
 from harness.spec.models.leaves import ClusterLeaves
@@ -29,6 +30,7 @@ from harness.spec.settings import load_settings
 from harness.validate.inspection import Inspection
 from tests.faults.fault import Need
 
+RUNS = Path("runs")
 COMMON = {
     "kubernetes": "1.36.3",
     "runtime": "containerd-2.4",
@@ -86,6 +88,8 @@ LAYOUTS: Mapping[str, Mapping[str, str]] = {
         "ip": "dual",
     },
     "published": {"os": "debian-13", "proxy": "nftables", "topology": "cp1-w1", "addons": "ingress"},
+    # What the tier smoke deploys and can keep. Whatever fits into it fits into `single`, too.
+    "smoke": {"os": "debian-13", "proxy": "nftables", "topology": "cp1-w1", "addons": "core"},
 }
 
 
@@ -145,28 +149,30 @@ def made(layout: str, infra: str, run_id: str, directory: Path) -> Iterator[Pati
         life.teardown()
 
 
-def kept(layout: str, directory: Path, infra: str) -> Patient:
-    """Return a cell that a run has kept.
+def kept(layout: str, run: str, infra: str) -> Patient:
+    """Return the cell of a layout that a run has kept.
 
     Args:
-        directory: the cell's, in that of the run.  infra: the instance that its machines are on.
+        run: the id of a run in runs/, or `last`.  infra: the instance that its machines are on.
 
     Raises:
-        BadInput: it is another cell, in which some checks would fail without a fault.
+        BadInput: there is no such run, or it has no machines of such a cell.
     """
     spec = load_spec(project_dir() / "matrix")
     cell = cell_of(spec, layout)
-    if directory.name != cell.id:
-        raise BadInput(f"{directory} is not a cell of the layout {layout}", hint=f"that is {cell.id}")
+    directory = RUNS / find_run(RUNS, run).run / cell.id
+    if not (directory / "inventory").is_dir():
+        raise BadInput(
+            f"{directory.parent} has no cell of the layout {layout}", hint=f"vmatrix run {cell.id} --keep always"
+        )
     hosts = _yaml(directory / "inventory/hosts.yml")["all"]["hosts"]
     variables = _yaml(directory / "inventory/extra-vars.yml")
     machines = tuple(
         Machine(planned, hosts[planned.name]["ansible_host"], 22, hosts[planned.name]["ansible_user"])
         for planned in cell.machines
     )
-    run_id = directory.parent.name
     environment = Environment(
-        run_id, cell, 1, cell.id, machines, directory, directory / "id_ed25519", ("--infra-name", infra)
+        directory.parent.name, cell, 1, cell.id, machines, directory, directory / "id_ed25519", ("--infra-name", infra)
     )
     guest = GuestCluster(environment, directory / "kubeconfig", variables)
     mirror = mirror_of(Mirror(variables["cluster_mirror_url"], variables["cluster_image_registry"]), variables)

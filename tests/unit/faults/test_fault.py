@@ -43,7 +43,7 @@ def test_every_fault_is_tried_in_exactly_one_layout() -> None:
 
 
 def test_the_twelve_need_the_smallest_cell_only() -> None:
-    assert all(set(fault.needs) <= offers("single") for fault in FAULTS if fault.quick)
+    assert all(set(fault.needs) <= offers("smoke") for fault in FAULTS if fault.quick)
 
 
 # One shell starts the parser of each file; a start from here would take much longer.
