@@ -48,6 +48,7 @@ REPLACE_ANNOTATION = f"{GROUP}/replace"  # of a Machine that is to leave its clu
 DELETE_ANNOTATION = f"{GROUP}/delete-me"  # of a Machine that goes first when its set is to have fewer
 USER_FINALIZER = f"{GROUP}/user"  # of a ClusterUser that has bindings in its cluster
 RESET_FINALIZER = f"{GROUP}/reset"
+AUTHORITY_OF = f"{GROUP}/authority-of"  # annotation of a Secret that outlives its object: the UID of that
 LEAVING = f"{GROUP}/leaving"  # annotation of a Machine whose claim is about to be given up: why
 GIVEN_UP = f"{GROUP}/given-up"  # annotation of a Job whose executor is not to begin any more
 

@@ -20,7 +20,7 @@ from harness.kube.resources import SECRET
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.cluster import AuthorityState, DeclaredCluster
 from harness.operator.api.clusterdeployment import ClusterDeployment
-from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL
+from harness.operator.api.resources import AUTHORITY_OF, CLUSTER, CLUSTER_LABEL
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.cluster_view import owned_by
 from harness.operator.controllers.declarations import Declarations, owner_of
@@ -33,6 +33,7 @@ from harness.operator.decide.authority import (
     judged,
     lifetime_of,
     made,
+    outlives,
     secret_of,
     state_of,
     unchanged,
@@ -89,18 +90,20 @@ class AuthorityController:
         known = {one.name for one in before.parts} if before is not None else set()
         for one in authorities_of(wish):
             try:
-                data = self._content(one, wish, deployment, lost=begun and one.name in known)
+                data = self._content(one, wish, deployment, begun=begun, lost=begun and one.name in known)
                 part = judged(one, secret_of(wish, one)[0], data, now)
                 parts.append(unchanged(part, before) if begun else part)
             except AuthorityRefused as error:
                 refused.append(error)
         return state_of(parts, refused[0] if refused else None, before, now)
 
-    def _content(self, one: Authority, wish: ClusterDeployment, deployment: Json, *, lost: bool) -> Mapping[str, bytes]:
+    def _content(
+        self, one: Authority, wish: ClusterDeployment, deployment: Json, *, begun: bool, lost: bool
+    ) -> Mapping[str, bytes]:
         """Return what a Secret has, which is made if it is to be.
 
         Args:
-            lost: it may not be made, because machines have another one.
+            begun: whether machines may have it.  lost: it may not be made, because machines have another one.
 
         Raises:
             AuthorityRefused: it is not there, or another object's.
@@ -117,15 +120,33 @@ class AuthorityController:
             )
         if found is None:
             return self._make(one, name, wish, deployment)
-        owner = controller_of(found)
-        if not given and owner is not None and owner.get("uid") != deployment["metadata"]["uid"]:
-            said = f"Secret {name} belongs to another object, {owner.get('kind')} {owner.get('name')}"
-            raise AuthorityRefused("SecretInUse", f"{said}: wait until it is deleted, or delete it")
+        if not given:
+            self._own(found, wish, deployment, begun=begun)
         try:
             data = found.get("data") or {}
             return {key: base64.b64decode(value, validate=True) for key, value in data.items()}
         except binascii.Error as error:  # an API server stores nothing else
             raise AuthorityRefused("KeyMissing", f"Secret {name} has no base64") from error
+
+    def _own(self, secret: Json, wish: ClusterDeployment, deployment: Json, *, begun: bool) -> None:
+        """Have a Secret of ours go with its object, or outlive it.
+
+        Raises:
+            AuthorityRefused: it is another object's, or outlived one.
+        """
+        meta, uid = secret["metadata"], deployment["metadata"]["uid"]
+        owner, outlived = controller_of(secret), (meta.get("annotations") or {}).get(AUTHORITY_OF)
+        if owner is not None and owner.get("uid") != uid:
+            said = f"Secret {meta['name']} belongs to another object, {owner.get('kind')} {owner.get('name')}"
+            raise AuthorityRefused("SecretInUse", f"{said}: wait until it is deleted, or delete it")
+        if owner is None and outlived not in (None, uid) and not begun:
+            said = f"Secret {meta['name']} has the CA of machines that a deleted cluster of this name has left"
+            remedy = f"delete it, or remove its annotation {AUTHORITY_OF} to begin this cluster with the same CA"
+            raise AuthorityRefused("SecretInUse", f"{said}: {remedy}")
+        if outlives(wish) == (owner is not None) and (owner is not None or outlived == uid):
+            before = {"ownerReferences": None, "annotations": {AUTHORITY_OF: None}}
+            patch = {"metadata": before | _ownership(wish, deployment)}
+            self._cluster.merge(SECRET, meta["name"], patch, wish.metadata.namespace)
 
     def _make(self, one: Authority, name: str, wish: ClusterDeployment, deployment: Json) -> Mapping[str, bytes]:
         cluster, namespace = wish.metadata.name, wish.metadata.namespace
@@ -133,9 +154,16 @@ class AuthorityController:
         labels = {CLUSTER_LABEL: cluster, NAME_LABEL: cluster, LABEL_MANAGED: MANAGED_BY}
         data = {key: base64.b64encode(value).decode() for key, value in content.items()}
         body = SECRET.manifest(name, namespace, labels=labels, type=SECRET_TYPE, data=data)
-        body["metadata"]["ownerReferences"] = [owner_of(deployment)]
+        body["metadata"].update(_ownership(wish, deployment))
         self._cluster.create(SECRET, body)
         return content
+
+
+def _ownership(wish: ClusterDeployment, deployment: Json) -> Json:
+    """Return what the metadata of a Secret says about whose it is."""
+    if outlives(wish):
+        return {"annotations": {AUTHORITY_OF: deployment["metadata"]["uid"]}}
+    return {"ownerReferences": [owner_of(deployment)]}
 
 
 def start(context: OperatorContext) -> None:

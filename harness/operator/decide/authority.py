@@ -91,6 +91,15 @@ def is_wanted(cd: ClusterDeployment) -> bool:
     return not cd.spec.adopt and cd.spec.playbooks.product is None
 
 
+def outlives(cd: ClusterDeployment) -> bool:
+    """Tell whether the operator's Secrets stay when their object goes.
+
+    Machines that are left have a cluster that goes on, and no key of its CAs. Machines that the operator made go, too.
+    """
+    left = cd.spec.deletion.machines == "Leave" and not cd.spec.authority.keys_on_machines
+    return left and any(one.machines.kubevirt is None for one in cd.spec.machine_sets)
+
+
 def lifetime_of(cd: ClusterDeployment) -> timedelta:
     """Return for how long CAs are valid that are made."""
     hours = cd.spec.certificates.ca_validity

@@ -10,6 +10,7 @@ from harness.operator.api.clusterdeployment import ClusterDeployment
 Json = dict[str, Any]
 RELEASES = ("1.34.4", "1.35.4", "1.36.1", "1.36.3")
 SOURCE: Json = {"type": "Mirror", "mirror": "http://10.0.0.1:8080", "registry": "10.0.0.1:5000"}
+KUBEVIRT: Json = {"image": {"url": "http://m/x", "checksum": "sha256:" + "a" * 64}, "memory": "1Gi", "disk": "9Gi"}
 
 
 def wanted_set(name: str, *roles: str, replicas: int = 1, **machines: Any) -> Json:

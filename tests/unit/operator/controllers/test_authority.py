@@ -11,12 +11,12 @@ import pytest
 
 from harness.kube.objects import owner_reference
 from harness.kube.resources import EVENT, SECRET
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT
+from harness.operator.api.resources import AUTHORITY_OF, CLUSTER, CLUSTER_DEPLOYMENT
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.authority import AGAIN_SECONDS, REFUSED_SECONDS, AuthorityController
 from harness.operator.decide.authority import AUTHORITIES, YEARS, made
 from tests.unit.fake_cluster import FakeCluster
-from tests.unit.operator.api.objects import wanted_set
+from tests.unit.operator.api.objects import KUBEVIRT, wanted_set
 from tests.unit.operator.controllers.looks import UID, declared
 from tests.unit.operator.decide.wishes import NOW
 
@@ -46,6 +46,11 @@ class World:
     def state(self) -> Json:
         found: Json = self.api.all(CLUSTER)[0]["status"].get("authority") or {}
         return found
+
+    def declare(self, **spec: Any) -> None:
+        """Have the object's spec be this."""
+        self.deployment = declared(**spec)
+        self.context.informers.of(CLUSTER_DEPLOYMENT)._store("MODIFIED", self.deployment)
 
     def begin(self) -> None:
         """Have an operation begun."""
@@ -134,6 +139,66 @@ def test_a_secret_of_another_object_is_not_touched() -> None:
     world.secret("guest-sa", made(AUTHORITIES[3], NOW, YEARS), other)
     assert world.look() == REFUSED_SECONDS
     assert world.state()["reason"] == "SecretInUse"
+
+
+OUTSIDE = {"authority": {"keysOnMachines": False}}
+LEFT: Json = {
+    **OUTSIDE,
+    "deletion": {"machines": "Leave"},
+    "machineSets": [wanted_set("cp", "control-plane", names=["m-0"])],
+}
+
+
+@pytest.mark.parametrize(
+    ("spec", "stay"),
+    [
+        ({}, False),
+        (OUTSIDE, False),
+        ({"deletion": {"machines": "Leave"}}, False),
+        (LEFT, True),
+        (LEFT | {"machineSets": [wanted_set("cp", "control-plane", kubevirt=KUBEVIRT)]}, False),
+    ],
+    ids=["reset", "keys here, reset", "keys on machines that stay", "keys here, machines stay", "machines go"],
+)
+def test_secrets_stay_only_where_machines_stay_that_lack_the_keys(spec: Json, stay: bool) -> None:
+    world = World()
+    world.look()
+    assert ownerless(world) == []
+    world.declare(**spec)
+    world.look()
+    assert ownerless(world) == (NAMES if stay else [])
+    world.declare()
+    assert world.look() == AGAIN_SECONDS
+    assert ownerless(world) == []
+    made_so = World(**spec)
+    assert made_so.look() == AGAIN_SECONDS
+    assert ownerless(made_so) == (NAMES if stay else [])
+
+
+def ownerless(world: World) -> list[str]:
+    """Return the Secrets that outlive their object, which their annotation says."""
+    metas = [one["metadata"] for one in world.api.all(SECRET)]
+    kept = [meta["name"] for meta in metas if not meta.get("ownerReferences")]
+    assert kept == [meta["name"] for meta in metas if AUTHORITY_OF in (meta.get("annotations") or {})]
+    return kept
+
+
+def test_a_new_cluster_does_not_begin_with_a_ca_that_machines_were_left_with() -> None:
+    world = World(**LEFT)
+    world.look()
+    secrets = world.api.all(SECRET)
+    other = World(**LEFT)
+    for secret in secrets:
+        secret["metadata"]["annotations"] = {AUTHORITY_OF: "earlier"}
+        other.api.put(SECRET, secret)
+    assert other.look() == REFUSED_SECONDS
+    assert other.state()["reason"] == "SecretInUse"
+    assert f"remove its annotation {AUTHORITY_OF} to begin" in other.state()["message"]
+    assert other.api.all(SECRET) == secrets
+    for secret in secrets:
+        other.api.put(SECRET, secret | {"metadata": secret["metadata"] | {"annotations": {}}})
+    assert other.look() == AGAIN_SECONDS
+    assert [part["secret"] for part in other.state()["parts"]] == NAMES
 
 
 @pytest.mark.parametrize(

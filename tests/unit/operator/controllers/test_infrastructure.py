@@ -26,6 +26,7 @@ from harness.operator.controllers.infrastructure import (
 )
 from harness.operator.controllers.machine_choice import Claimant
 from tests.unit.fake_cluster import FakeCluster
+from tests.unit.operator.api.objects import KUBEVIRT
 from tests.unit.operator.controllers.objects import CLAIM, UID, condition, machine
 
 Json = dict[str, Any]
@@ -154,7 +155,6 @@ def test_which_machines_are_virtual_machines() -> None:
     assert instance_of(machine("m-0", kubevirt={"memory": "1Gi"})) == "m-0"
 
 
-KUBEVIRT = {"image": {"url": "http://m/x", "checksum": "sha256:" + "a" * 64}, "memory": "1Gi", "disk": "9Gi"}
 DEPLOYMENT = {
     "metadata": {"name": "one", "namespace": "ns", "uid": UID},
     "spec": {"network": {"dnsDomain": "guest.example"}},

@@ -14,7 +14,7 @@ from harness.operator.api.machine import DeclaredMachine, MachineCertificates, M
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.observed import CHECKS, Observed, begun, ended, observed, trouble_of
 from harness.operator.decide.operations import DUTIES, ETCD_DUTIES, Nothing, next_operation
-from tests.unit.operator.api.objects import wanted_set
+from tests.unit.operator.api.objects import KUBEVIRT, wanted_set
 from tests.unit.operator.decide.wishes import CP, MACHINES, NOW, claimed, deployed, operation, past, wait, wish
 from tests.unit.pages import ROOT
 
@@ -140,7 +140,6 @@ def test_something_is_deployed_until_a_reset_has_succeeded() -> None:
     assert not Observed(NOW, history=(past(wish(), "reset", outcome="succeeded"), past(wish()))).touched
 
 
-KUBEVIRT = {"image": {"url": "http://m/x", "checksum": "sha256:" + "a" * 64}, "memory": "1Gi", "disk": "9Gi"}
 UP = ("Reachable", "True", "LoggedIn")
 TROUBLE: dict[str, tuple[bool, tuple[tuple[str, str, str], ...], str]] = {
     "a made machine of which nothing is known": (True, (), "it is not made yet"),
