@@ -208,6 +208,30 @@ def test_the_manager_signs_for_a_user_where_no_machine_has_the_keys(
     assert api.list(CSR).items == []
 
 
+def test_the_keys_of_machines_that_are_left_stay_and_are_no_new_clusters(
+    manager: StartManager, api: Cluster, namespace: str
+) -> None:
+    body = deployment(name="one", namespace=namespace, authority={"keysOnMachines": False})
+    api.create(CLUSTER_DEPLOYMENT, body)
+    manager("clusterdeployment", "authority", options=OPTIONS)
+    once(api, CLUSTER, "one", namespace, "its CAs", "status", "authority")
+    assert dig(api.get(SECRET, "one-ca", namespace), "metadata", "ownerReferences")
+    api.merge(CLUSTER_DEPLOYMENT, "one", {"spec": {"deletion": {"machines": "Leave"}}}, namespace)
+    once(api, SECRET, "one-ca", namespace, "no owner", "metadata", "annotations")
+    left = api.get(SECRET, "one-ca", namespace)
+    assert dig(left, "metadata", "ownerReferences") is None
+    api.delete(CLUSTER_DEPLOYMENT, "one", namespace)
+
+    def gone() -> bool | NotYet:
+        return api.get(CLUSTER, "one", namespace) is None or NotYet("its Cluster is there")
+
+    until(gone, deadline=Deadline.after(WAIT_SECONDS), what="the cluster to go", interval=INTERVAL)
+    api.create(CLUSTER_DEPLOYMENT, body)
+    state = once(api, CLUSTER, "one", namespace, "its CAs", "status", "authority")
+    assert (state["usable"], state["reason"]) == (False, "SecretInUse")
+    assert api.get(SECRET, "one-ca", namespace) == left
+
+
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
