@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.unit.playbooks.playbook_files import PLAYBOOKS, SHOW_GROUPS, check_refusal, groups_of, load, module, run_here
+from tests.unit.playbooks.test_templates import render
 
 Json = dict[str, Any]
 SNAPSHOT, TAKEN = b"a snapshot", "2026-11-22T03:00:00Z"
@@ -184,6 +186,22 @@ OBJECTS: dict[str, tuple[Json, bool]] = {
     "a bound claim": (claim(), True),
     "a claim that waits": ({**claim(), "spec": {}}, False),
 }
+
+
+def test_no_configuration_with_networks_of_the_source_is_read_by_pods_of_the_clone(tmp_path: Path) -> None:
+    """Its pods begin before the roles of plugins and add-ons write theirs, and end where it is of other networks."""
+    pods = "10.99.0.0/16"
+    documents = [
+        document
+        for manifest in render("cp1-w1", tmp_path, cluster_pod_cidr=pods, network_plugin_pod_cidr=pods).glob("*.yml")
+        if "kind: ConfigMap" in (text := manifest.read_text(encoding="utf-8"))
+        for document in yaml.safe_load_all(text)
+        if document["kind"] == "ConfigMap" and pods in json.dumps(document["data"])
+    ]
+    names = [f"{one['metadata']['namespace']}/{one['metadata']['name']}" for one in documents]
+    assert names == ["kube-flannel/kube-flannel-cfg"]
+    keys = load(PLAYBOOKS / "roles/etcd_clone/vars/main.yml")["etcd_clone_keys"]
+    assert {f"/registry/configmaps/{name}" for name in names} <= set(keys)
 
 
 @pytest.mark.parametrize("name", OBJECTS)
