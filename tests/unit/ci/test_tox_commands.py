@@ -39,6 +39,16 @@ def test_every_command_begins_with_a_program_and_names_what_is_there() -> None:
     assert wrong_commands((ROOT / "tox.ini").read_text(encoding="utf-8")) == []
 
 
+def test_every_task_at_which_a_cell_is_disturbed_is_one_of_the_playbooks() -> None:
+    """One that has another name now is waited for in vain."""
+    text = re.sub(r"\\\n\s*", " ", (ROOT / "tox.ini").read_text(encoding="utf-8"))
+    named = [name.strip() for given in re.findall(r'"VMATRIX_CHAOS=([^"]*)"', text) for name in given.split(";")]
+    assert len(named) >= 10
+    files = (ROOT / "playbooks").rglob("*.yml")
+    tasks = {name for file in files for name in re.findall(r"name: (.*)", file.read_text(encoding="utf-8"))}
+    assert [name for name in named if name.partition("@")[2] not in tasks] == []
+
+
 @pytest.mark.parametrize(
     ("commands", "wrong"),
     [
