@@ -59,10 +59,7 @@ class Ground:
 
     def with_token(self, user: str, token: str) -> Person:
         """Return somebody who has a token."""
-        config = yaml.safe_load(self.provider.kubeconfig().read_text(encoding="utf-8"))
-        config["users"][0]["user"] = {"token": token}
-        path = self.folder / f"{secrets.token_hex(4)}.kubeconfig"
-        path.write_text(yaml.safe_dump(config), encoding="utf-8")
+        path = kubeconfig_of(token, self.provider, self.folder)
         return Person(user, Cluster.from_kubeconfig(path), path)
 
     def job(self, project: int, path: str, **claims: Any) -> Person:
@@ -75,6 +72,15 @@ class Ground:
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
         answer = self.admin.request("POST", SERVICE_ACCOUNT.path(namespace, name, "token"), body=request)
         return self.with_token(f"system:serviceaccount:{namespace}:{name}", answer["status"]["token"])
+
+
+def kubeconfig_of(token: str, provider: EmbeddedProvider, folder: Path) -> Path:
+    """Write a kubeconfig of somebody who has a token into a folder."""
+    config = yaml.safe_load(provider.kubeconfig().read_text(encoding="utf-8"))
+    config["users"][0]["user"] = {"token": token}
+    path = folder / f"{secrets.token_hex(4)}.kubeconfig"
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    return path
 
 
 def authentication(issuer: Issuer) -> dict[str, Any]:
