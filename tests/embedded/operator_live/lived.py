@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from harness import providers
 from harness.cell.life import Life
@@ -19,7 +20,7 @@ from harness.kube.client import Json
 from harness.kube.objects import condition, dig
 from harness.kube.resources import VMI
 from harness.machines.reach.ssh import run_on
-from harness.model import Cell
+from harness.model import Cell, PlannedMachine
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT
 from harness.paths import packaged_dir, project_dir
 from harness.plan.cells import make_cell
@@ -94,6 +95,12 @@ class Lived(AwaitedObjects):
     def of(cls, life: Life) -> Lived:
         """Return the objects of a cell, which take as long as its phases."""
         return cls(life.site.cluster, life.attempt.namespace, life.site.timeouts.phase_later, INTERVAL, life=life)
+
+    def made(self, machine: PlannedMachine, **more: Any) -> Json:
+        """Return `machines.kubevirt` of a set whose machines are as one of the cell's."""
+        image = self.life.site.image(machine.image)
+        size = {"cpus": machine.cpus, "memory": f"{machine.memory_mib}Mi", "disk": f"{machine.disk_gib}Gi"}
+        return {"image": {"url": image.url, "checksum": image.checksum}, "user": image.user, **size, **more}
 
     def edit(self, spec: Json) -> None:
         """Change the wish."""

@@ -87,16 +87,13 @@ class Store:
 def store(lived: Lived, planned: Cell) -> Store:
     """Return the EtcdCluster of one member, once it is deployed."""
     guest = lived.get("guest", CLUSTER_DEPLOYMENT)
-    machine = next(iter(lived.api.list(MACHINE, lived.namespace).items))
-    given = dig(machine, "spec", "kubevirt")
-    made = {"image": given["image"], "disk": given["disk"], "user": machine["spec"]["user"], **SMALL}
     known = load_releases().kubernetes
     older = str(dig(guest, "spec", "version"))
     newer = next(version for version, minor in load_releases().minors.items() if minor == older)
     spec = {
         "version": known[older]["etcd"],
         "replicas": 1,
-        "machines": {"kubevirt": made},
+        "machines": {"kubevirt": lived.made(planned.machines[0], **SMALL)},
         "source": {name: guest["spec"]["source"][name] for name in ("type", "mirror")},
     }
     lived.api.create(ETCD_CLUSTER, ETCD_CLUSTER.manifest(NAME, lived.namespace, labels={}, spec=spec))
