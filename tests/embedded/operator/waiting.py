@@ -31,6 +31,14 @@ class AwaitedObjects:
         assert found is not None, f"{kind.kind} {name} is gone"
         return found
 
+    def made(self, name: str, kind: Resource = MACHINE) -> Json:
+        """Return an object once somebody has made it."""
+
+        def probe() -> Json | NotYet:
+            return self.api.get(kind, name, self.namespace) or NotYet("it is not there")
+
+        return self._until(probe, f"{kind.kind} {name} to be made")
+
     def wait(self, name: str, wanted: Callable[[Json], bool], what: str, kind: Resource = MACHINE) -> Json:
         """Return an object once it is as wanted."""
 

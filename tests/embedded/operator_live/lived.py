@@ -96,7 +96,7 @@ class Lived(AwaitedObjects):
         """Return the objects of a cell, which take as long as its phases."""
         return cls(life.site.cluster, life.attempt.namespace, life.site.timeouts.phase_later, INTERVAL, life=life)
 
-    def made(self, machine: PlannedMachine, **more: Any) -> Json:
+    def machines_like(self, machine: PlannedMachine, **more: Any) -> Json:
         """Return `machines.kubevirt` of a set whose machines are as one of the cell's."""
         image = self.life.site.image(machine.image)
         size = {"cpus": machine.cpus, "memory": f"{machine.memory_mib}Mi", "disk": f"{machine.disk_gib}Gi"}

@@ -93,10 +93,11 @@ def store(lived: Lived, planned: Cell) -> Store:
     spec = {
         "version": known[older]["etcd"],
         "replicas": 1,
-        "machines": {"kubevirt": lived.made(planned.machines[0], **SMALL)},
+        "machines": {"kubevirt": lived.machines_like(planned.machines[0], **SMALL)},
         "source": {name: guest["spec"]["source"][name] for name in ("type", "mirror")},
     }
     lived.api.create(ETCD_CLUSTER, ETCD_CLUSTER.manifest(NAME, lived.namespace, labels={}, spec=spec))
+    lived.made(NAME, CLUSTER)
     found = Store(lived, known[older]["etcd"], known[newer]["etcd"])
     found.ended("deploy-etcd")
     return found
