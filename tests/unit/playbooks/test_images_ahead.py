@@ -1,4 +1,4 @@
-"""Images are pulled ahead by one unit of systemd, each by a process of its own; one that pulls already is no failure."""
+"""Images are pulled ahead by one unit of systemd, each by its own process; that it runs already is no failure."""
 
 from __future__ import annotations
 
@@ -28,9 +28,8 @@ ROWS |= {"pulls": ROWS["fresh"], "broken": ROWS["fresh"]}
 def said(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """Return what Ansible said of all rows in one run, and the folder of the calls."""
     place = tmp_path_factory.mktemp("images")
-    hosts = {name: {"container_runtime_name": runtime} for name, (runtime, _) in ROWS.items()}
-    for given in hosts.values():
-        given |= {"container_runtime_sandbox_image": IMAGES[0], "container_runtime_prefetch": IMAGES[1:]}  # type: ignore[dict-item]
+    images = {"container_runtime_sandbox_image": IMAGES[0], "container_runtime_prefetch": IMAGES[1:]}
+    hosts = {name: {"container_runtime_name": runtime, **images} for name, (runtime, _) in ROWS.items()}
     play = {"tasks": [{"ansible.builtin.include_role": {"name": "container_runtime", "tasks_from": "prefetch"}}]}
     return run_here(place, [play], {"systemd-run": SYSTEMD_RUN}, **hosts), place
 
