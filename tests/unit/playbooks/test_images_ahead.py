@@ -1,4 +1,4 @@
-"""Images are pulled ahead by one unit of systemd, each by its own process; that it runs already is no failure."""
+"""Images are pulled ahead by one unit of systemd, each by its own process; where it runs already, that is enough."""
 
 from __future__ import annotations
 
