@@ -18,11 +18,11 @@ KUBECTL = """
 printf '%s\\n' "$*" >>"$place/$machine.calls"
 case "$*" in
   *"get nodes"*) echo "cp-0 True" ;;
+  *"get configmap/kube-proxy daemonset/kube-proxy configmap/coredns"*) cat "$place/$machine.all" ;;
   *"get configmap/kube-proxy"*) cat "$place/$machine.proxy" ;;
   *"get pods"*k8s-app=kube-proxy*) cat "$place/$machine.proxies" ;;
   *"get pods"*k8s-app=kube-dns*) cat "$place/$machine.servers" ;;
-  *"get deployment/coredns"*) cat "$place/$machine.deployment" ;;
-  *"get configmap/coredns"*) cat "$place/$machine.corefile" ;;
+  *"get configmap/coredns deployment/coredns"*) cat "$place/$machine.coredns" ;;
   *"logs"*) echo "unknown mode" ;;
   *"patch configmap kube-proxy"*) [ -e "$place/$machine.for-good" ] || rm -f "$place/$machine.broken" ;;
   *"rollout status"*daemonset/kube-proxy*) [ ! -e "$place/$machine.broken" ] ;;
@@ -37,7 +37,8 @@ MADE = ["kubeadm init phase addon coredns --config=/etc/kubernetes/kubeadm.yml"]
 READY = "rollout status --timeout=180s deployment/coredns"
 # By a machine's name: what is so there, and the changes, waits for them included, that follow in this order.
 ROWS: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "just-made": ({}, []),
+    "just-made": ({"made": WRITTEN}, []),
+    "as-it-was": ({}, []),
     "killed-before-pods-were-replaced": ({"proxies": BEFORE, "servers": BEFORE}, [*REPLACED, *RESTARTED]),
     "another-cache": ({"cache": 20}, ["patch configmap coredns", *RESTARTED]),
     "another-version": (
@@ -49,6 +50,7 @@ ROWS: dict[str, tuple[dict[str, Any], list[str]]] = {
         [*MADE, f"annotate --overwrite deployment/coredns kubeadm/patches={NOTED}", READY],
     ),
     "patches-noted": ({"patches": PATCHES, "noted": NOTED}, []),
+    "upgraded": ({"made": AFTER, "generation": 2, "former": "1.13.1"}, ["wait --for=delete"]),
 }
 BROKEN = {"broken": {"marks": ["broken"]}, "broken-for-good": {"marks": ["broken", "for-good"]}}
 LOOKS = ("get ", "logs ", "kubeadm init phase addon kube-proxy")
@@ -58,14 +60,23 @@ def place_cluster(place: Path, name: str, known: dict[str, Any]) -> dict[str, An
     """Write what a machine is told of its cluster; return its variables."""
     version = known.get("version", "1.14.2")
     managed = {"managedFields": [{"time": WRITTEN}]}
-    proxy = {"items": [{"data": {"config.conf": "mode: x"}, "metadata": managed}, {"metadata": {"generation": 1}}]}
-    image = {"spec": {"template": {"spec": {"containers": [{"image": f"registry/coredns:v{version}"}]}}}}
+    made = {"creationTimestamp": known.get("made", BEFORE), "generation": known.get("generation", 1)}
     noted = {"annotations": {"kubeadm/patches": known["noted"]} if "noted" in known else {}}
-    corefile = {"data": {"Corefile": ".:53 {\n    cache 30\n}\n"}, "metadata": managed}
-    for what, content in (("proxy", proxy), ("deployment", {**image, "metadata": noted}), ("corefile", corefile)):
-        (place / f"{name}.{what}").write_text(json.dumps(content), encoding="utf-8")
+    image = {"spec": {"template": {"spec": {"containers": [{"image": f"registry/coredns:v{version}"}]}}}}
+    proxy = [
+        {"data": {"config.conf": "mode: x"}, "metadata": {"name": "kube-proxy", **managed}},
+        {"metadata": {"name": "kube-proxy", **made}},
+    ]
+    coredns = [
+        {"data": {"Corefile": ".:53 {\n    cache 30\n}\n"}, "metadata": {"name": "coredns", **managed}},
+        {**image, "metadata": {"name": "coredns", **made, **noted}},
+    ]
+    for what, items in (("proxy", proxy), ("coredns", coredns), ("all", proxy + coredns)):
+        (place / f"{name}.{what}").write_text(json.dumps({"items": items}), encoding="utf-8")
     (place / f"{name}.proxies").write_text(f"{known.get('proxies', AFTER)} registry/kube-proxy:v1 a-pod\n")
-    (place / f"{name}.servers").write_text(f"{known.get('servers', AFTER)} registry/coredns:v{version} a-server\n")
+    (place / f"{name}.servers").write_text(
+        f"{known.get('servers', AFTER)} registry/coredns:v{known.get('former', version)} a-server\n"
+    )
     for mark in known.get("marks", ()):
         (place / f"{name}.{mark}").touch()
     return {
@@ -102,6 +113,11 @@ def test_pods_get_the_configuration_that_they_do_not_have(row: str, said: tuple[
     found, expected = changes[1:], ROWS[row][1]
     assert len(found) == len(expected), found
     assert all(call.startswith(start) for call, start in zip(found, expected, strict=True)), found
+
+
+@pytest.mark.parametrize(("row", "looks"), [("just-made", 0), ("as-it-was", 2), ("upgraded", 1)])
+def test_pods_that_cannot_be_older_are_not_looked_at(row: str, looks: int, said: tuple[str, Path]) -> None:
+    assert len([call for call in calls(said[1], row) if call.startswith("get pods")]) == looks
 
 
 @pytest.mark.parametrize("row", BROKEN)

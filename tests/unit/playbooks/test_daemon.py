@@ -14,7 +14,8 @@ SAID = "Tue 2023-11-14 22:13:20.500000 UTC"
 SYSTEMCTL = f"""for unit; do :; done
 case "$*" in
   "show --timestamp"*)
-    printf 'LoadState=loaded\\nNeedDaemonReload=no\\nUnitFileState=enabled\\n'
+    case "$unit" in stale*) stale=yes ;; *) stale=no ;; esac
+    printf "LoadState=loaded\\nNeedDaemonReload=$stale\\nUnitFileState=enabled\\n"
     printf 'ExecMainStartTimestamp={SAID}\\nActiveEnterTimestamp={SAID}\\nStateChangeTimestamp={SAID}\\n'
     case "$unit" in dead*) echo ActiveState=failed ;; *) echo ActiveState=active ;; esac ;;
   "show "*)
@@ -30,6 +31,7 @@ UNITS = {
     "changed.service": (["older", "newer"], [], ["restart changed.service"]),
     "reread.service": (["older"], ["newer"], ["reload reread.service"]),
     "dead.service": (["older"], [], ["start dead.service"]),
+    "stale.service": (["older"], [], ["restart stale.service"]),
 }
 
 
@@ -58,3 +60,8 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_unit_is_restarted_or_reloaded_only_for_files_that_are_newer(unit: str, calls: list[str]) -> None:
     assert [call for call in calls if unit in call and not call.startswith("list-unit")] == UNITS[unit][2]
+
+
+def test_units_are_read_anew_only_for_one_whose_file_changed(calls: list[str]) -> None:
+    assert calls.count("daemon-reload") == 1
+    assert calls.index("daemon-reload") + 1 == calls.index("restart stale.service")
