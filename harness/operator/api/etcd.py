@@ -158,8 +158,7 @@ class EtcdClusterRef(ApiModel):
     name: ObjectName = Field(description="The EtcdCluster; cannot change.")
     prefix: KeyPrefix | None = Field(
         default=None,
-        description="What names of keys begin with, such as /registry/a; cannot change once the cluster is deployed; "
-        "default: /NAME-UID, with the first 8 characters of the object's UID.",
+        description="What names of keys begin with; cannot change once deployed; default: /NAME-UID.",
     )
 
 
@@ -523,7 +522,7 @@ class EtcdRestoreSpec(ApiModel):
         description="status.taken of the EtcdBackup, to confirm the loss, or the lack, of what was written since.",
     )
     confirm_clusters: tuple[ObjectName, ...] = listed(
-        "ClusterDeployments that go back together with an EtcdCluster, all of status.clusters, to confirm that.",
+        "ClusterDeployments that go back with an EtcdCluster, all of them, to confirm that.",
         default=(),
         max_length=200,
     )

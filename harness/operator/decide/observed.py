@@ -246,7 +246,6 @@ def observed(
     """
     found = tuple(machines)
     fresh = [machine for machine in found if _fresh(machine, cluster)]
-    dates = [machine.status.certificates.first_expiry for machine in fresh if machine.status.certificates is not None]
     seen = Observed(
         now,
         trouble=_said(found, trouble_of),
@@ -257,7 +256,7 @@ def observed(
         changed=_said(fresh, lambda machine: _condition(machine, SETTINGS_AS_APPLIED, "Changed")),
         silent=frozenset(_said(found, lambda machine: _condition(machine, ANSWERING))),
         etcd={one.metadata.name: one.status.etcd for one in fresh if one.status.etcd is not None},
-        expires=min((parse_time(date) for date in dates if date), default=None),
+        expires=_expires(fresh),
         deleted=frozenset(one.metadata.name for one in found if one.metadata.deletion_timestamp is not None),
     )
     if cluster is None:
@@ -283,6 +282,12 @@ def observed(
         restore=_restore(cluster, restores),
         missing={one.name: one.message for one in since if one.reason == MISSING},
     )
+
+
+def _expires(machines: Iterable[DeclaredMachine]) -> datetime | None:
+    """Return when the first certificate expires that an operation can renew."""
+    dates = (one.status.certificates.first_expiry for one in machines if one.status.certificates is not None)
+    return min((parse_time(date) for date in dates if date), default=None)
 
 
 def _restore(cluster: DeclaredCluster, restores: Iterable[EtcdRestore]) -> SeenRestore | None:
