@@ -91,7 +91,8 @@ def _where(snapshot: Json) -> tuple[str, str]:
 def _facts(said: Mapping[str, Any]) -> Json:
     """Return facts as a status has them; none where the executor's words have another form."""
     try:
-        made: Json = SnapshotFacts.model_validate(dict(said)).model_dump(mode="json", by_alias=True, exclude_none=True)
+        found = SnapshotFacts.model_validate(dict(said))
+        made: Json = found.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"clusters"})
     except ValidationError:
         return {}
     return made
