@@ -87,6 +87,7 @@ WEBHOOKS_OWN = (
 WEBHOOKS = (
     Right(CLUSTER, ("get",), "what is deployed decides what may be wished, and which Machines are in use"),
     Right(MACHINE, ("list",), "a cluster's networks must not have the addresses of its machines"),
+    Right(CLUSTER_DEPLOYMENT, ("list",), "an EtcdCluster that one of them names is not deleted"),
     *(
         Right(kind, ("get",), "a ClusterDeployment and an EtcdCluster of one name have one Cluster")
         for kind in DECLARED
@@ -208,6 +209,11 @@ OWN: Mapping[str, tuple[Right, ...]] = {
         Right(SECRET, ("create", "get"), "CAs that clusters are begun with"),
         Right(CLUSTER, ("patch",), "what they are, and until when", STATUS),
         *(Right(kind, ("update",), "it owns what it makes", FINALIZERS, inside=True) for kind in DECLARED),
+    ),
+    "etcdclients": (
+        Right(SECRET, ("create", "get", "patch"), "a CA of etcd signs a certificate for each cluster that uses it"),
+        Right(CLUSTER, ("patch",), "what it has of an EtcdCluster", STATUS),
+        Right(CLUSTER_DEPLOYMENT, ("update",), "it owns its certificate", FINALIZERS, inside=True),
     ),
     "networks": (
         Right(CLUSTER_NETWORK_POOL, ("update",), "what each cluster has of it", STATUS),

@@ -205,7 +205,7 @@ FORMS: Mapping[str, Form] = {
         (
             *("cluster_api_extra_sans", "cluster_kubeadm_ignore_preflight_errors", "cluster_kubeadm_skip_phases"),
             *("cluster_load_balancer_addresses", "cluster_admission_plugins", "cluster_tls_cipher_suites"),
-            *("cluster_pod_security_exempt", "cluster_etcd_endpoints"),
+            *("cluster_pod_security_exempt", "cluster_etcd_endpoints", "cluster_etcd_deleted_prefixes"),
         ),
         TEXTS,
     ),

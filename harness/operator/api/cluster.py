@@ -180,6 +180,26 @@ class NetworksState(StatusModel):
     port: int | None = Field(default=None, description="UDP port of VXLAN.")
 
 
+class EtcdClientState(StatusModel):
+    """What a cluster has of the EtcdCluster that it names."""
+
+    cluster: ObjectName = Field(description="The EtcdCluster.")
+    uid: Line = Field(default="", description="UID of the EtcdCluster in which the prefix is this cluster's.")
+    prefix: Line = Field(default="", description="What names of the cluster's keys begin with.")
+    user: Line = Field(default="", description="User of etcd, once the prefix is this cluster's.")
+    made: bool = Field(default=False, description="Whether etcd has this user.")
+    usable: bool = Field(default=False, description="Whether API servers can use it.")
+    ready: bool = Field(default=False, description="Whether a cluster can be begun with it.")
+    reason: str = Field(default="", description="Why, as one word for programs.")
+    message: Line = Field(default="", description="Why, for people.")
+    endpoints: Words = Field(default=(), description="URLs of the members.")
+    secret: ObjectName | None = Field(default=None, description="Secret with ca.crt, tls.crt and tls.key.")
+    expires: Moment = Field(default=None, description="When the certificate in it expires.")
+    leaving: bool = Field(default=False, description="Whether the cluster is deleted, and its machines are reset.")
+    deletes: bool = Field(default=False, description="Whether its keys go with it.")
+    restored: Line = Field(default="", description="The last restore of the EtcdCluster that the cluster went through.")
+
+
 class DeclaredClusterStatus(StatusModel):
     """The plan, the operation that runs, what was applied, and what happened before."""
 
@@ -192,6 +212,9 @@ class DeclaredClusterStatus(StatusModel):
     authority: AuthorityState | None = Field(default=None, description="The CAs that the cluster is begun with.")
     networks: NetworksState | None = Field(default=None, description="Its networks, where it names a pool.")
     endpoint: EndpointState | None = Field(default=None, description="The way to its API, where it asks for one.")
+    etcd_client: EtcdClientState | None = Field(
+        default=None, description="What it has of an EtcdCluster, where it names one."
+    )
     isolation: IsolationState | None = Field(
         default=None, description="The NetworkPolicy around its machines, where it asks for one."
     )

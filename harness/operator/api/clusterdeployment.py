@@ -22,7 +22,7 @@ from harness.operator.api.components import (
 )
 from harness.operator.api.conditions import Condition, conditions
 from harness.operator.api.endpoint import LOCAL, SERVICE_TYPE, VIRTUAL, ApiEndpoint
-from harness.operator.api.etcd import ETCD_RULES, IS_EXTERNAL, EtcdSettings, SecretName
+from harness.operator.api.etcd import ETCD_RULES, IS_EXTERNAL, IS_SHARED, SHARED_RULES, EtcdSettings, SecretName
 from harness.operator.api.isolation import NetworkIsolation
 from harness.operator.api.networks import ClusterNetwork
 from harness.operator.api.resources import FreeForm, KubernetesVersion, ObjectName
@@ -37,13 +37,17 @@ BY_NAME = Cel(
     holds=lambda spec: not spec.adopt or all(one.machines.names is not None for one in spec.machine_sets),
 )
 STACKED = Cel(
-    f"!self.adopt || !({IS_EXTERNAL})",
+    f"!self.adopt || !({IS_SHARED} || {IS_EXTERNAL})",
     "a cluster with external etcd cannot be adopted",
     "manage it with the playbooks",
     ".adopt",
     creating=True,
     holds=lambda spec: (
-        not spec.adopt or not any(one.has(ETCD) and not one.has(CONTROL_PLANE) for one in spec.machine_sets)
+        not spec.adopt
+        or not (
+            spec.etcd.cluster_ref is not None
+            or any(one.has(ETCD) and not one.has(CONTROL_PLANE) for one in spec.machine_sets)
+        )
     ),
 )
 ADOPTION_RULES = (BY_NAME, STACKED)
@@ -171,6 +175,15 @@ class DeletionPolicy(ApiModel):
     )
 
 
+class ClusterDeletionPolicy(DeletionPolicy):
+    """What the deletion of a ClusterDeployment does."""
+
+    etcd_keys: Literal["Keep", "Delete"] = Field(
+        default="Keep",
+        description="Keep: what the cluster has in the EtcdCluster of etcd.clusterRef stays there; Delete: it goes.",
+    )
+
+
 CRIO_FROM_MIRROR = Cel(
     "self.runtime.name != 'crio' || self.source.type == 'Mirror'",
     "CRI-O comes from a mirror alone",
@@ -201,7 +214,7 @@ class ClusterDeploymentSpec(ApiModel):
 
     cel: ClassVar[tuple[Cel, ...]] = (
         *(*ETCD_RULES, *ADOPTION_RULES, OWN_AUTHORITY, CRIO_FROM_MIRROR),
-        *(ONE_ENDPOINT, OWN_ADDRESS, KEYS_KNOWN, NOBODY_SIGNS),
+        *(ONE_ENDPOINT, OWN_ADDRESS, KEYS_KNOWN, NOBODY_SIGNS, *SHARED_RULES),
     )
     version: KubernetesVersion = Field(description="Kubernetes version.")
     components: Components = part(Components, "Versions that differ from those of the release table.")
@@ -215,7 +228,9 @@ class ClusterDeploymentSpec(ApiModel):
     network: ClusterNetwork = part(ClusterNetwork, "Addresses and names inside of the cluster.")
     isolation: NetworkIsolation = part(NetworkIsolation, "Who reaches the cluster's machines, and whom they reach.")
     runtime: ContainerRuntime = part(ContainerRuntime, "The container runtime.")
-    etcd: EtcdSettings = part(EtcdSettings, "Settings of etcd; where it runs follows from the roles of the sets.")
+    etcd: EtcdSettings = part(
+        EtcdSettings, "Settings of etcd; where it runs follows from the roles of the sets, or from clusterRef."
+    )
     kubernetes: KubernetesSettings = part(KubernetesSettings, "Settings of Kubernetes' own components.")
     addons: tuple[ClusterAddon, ...] = listed(
         "Add-ons, of the playbooks or with manifests.", key="name", default=(), max_length=20
@@ -245,7 +260,7 @@ class ClusterDeploymentSpec(ApiModel):
     variables: FreeForm = mapped("Further variables of the playbooks, which no field stands for.")
     playbooks: ExecutorPlaybooks = part(ExecutorPlaybooks, "Which playbooks the executor runs.")
     jobs: JobPolicy = part(JobPolicy, "How executors are run, and how many are kept.")
-    deletion: DeletionPolicy = part(DeletionPolicy, "What the deletion of the object does.")
+    deletion: ClusterDeletionPolicy = part(ClusterDeletionPolicy, "What the deletion of the object does.")
 
     @property
     def way(self) -> ApiEndpoint:

@@ -20,6 +20,7 @@ ADDONS_READY = "AddonsReady"
 BACKUP_FRESH = "BackupFresh"
 BACKUP_PROVEN = "BackupProven"
 ETCD_HEALTHY = "EtcdHealthy"
+ETCD_AVAILABLE = "EtcdAvailable"  # of a ClusterDeployment that names an EtcdCluster
 ENDPOINT_READY = "EndpointReady"
 AUTHORITY_VALID, NETWORKS_ALLOCATED = "AuthorityValid", "NetworksAllocated"
 NETWORK_ISOLATED = "NetworkIsolated"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
-from harness.kube.kinds.models import ApiModel, Cel, ObjectModel, StatusModel, part, unchanged
+from harness.kube.kinds.models import ApiModel, Cel, ObjectModel, StatusModel, listed, part, unchanged
 from harness.operator.api.components import Flags
 from harness.operator.api.conditions import Condition, conditions
 from harness.operator.api.resources import Line, ObjectName, SecretKey
@@ -147,13 +148,31 @@ class EtcdBackupPolicy(ApiModel):
     )
 
 
+PREFIX_PATTERN = "^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$"  # no slash at its end: what is below it is another's alone
+KeyPrefix = Annotated[str, StringConstraints(pattern=PREFIX_PATTERN, max_length=200)]
+
+
+class EtcdClusterRef(ApiModel):
+    """An EtcdCluster of the same namespace, and what names of the cluster's keys begin with there."""
+
+    name: ObjectName = Field(description="The EtcdCluster; cannot change.")
+    prefix: KeyPrefix | None = Field(
+        default=None,
+        description="What names of keys begin with; cannot change once deployed; default: /NAME-UID.",
+    )
+
+
 class EtcdSettings(Flags):
     """Settings of etcd."""
 
     backup: EtcdBackupPolicy = part(EtcdBackupPolicy, "When and where etcd is backed up.")
+    cluster_ref: EtcdClusterRef | None = Field(
+        default=None, description="An EtcdCluster that the API servers use, beside others; no set has the role etcd."
+    )
 
 
 EXTERNAL = "'etcd' in s.roles && !('control-plane' in s.roles)"
+IS_SHARED = "has(self.etcd.clusterRef)"
 IS_EXTERNAL = f"self.machineSets.exists(s, {EXTERNAL})"
 MEMBERS = f"self.machineSets.filter(s, {EXTERNAL}).map(s, s.replicas).sum()"
 CONTROL_PLANES = "self.machineSets.filter(s, 'control-plane' in s.roles).map(s, s.replicas).sum()"
@@ -162,6 +181,10 @@ SETS = ".machineSets"
 
 def _external(spec: Any) -> list[WantedSet]:
     return [one for one in spec.machine_sets if one.has(ETCD) and not one.has(CONTROL_PLANE)]
+
+
+def _stacked(spec: Any) -> bool:
+    return not _external(spec) and spec.etcd.cluster_ref is None
 
 
 def _members(spec: Any) -> int:
@@ -193,20 +216,20 @@ MIXED = Cel(
     holds=_unmixed,
 )
 TWO_STACKED = Cel(
-    f"{IS_EXTERNAL} || {CONTROL_PLANES} != 2",
+    f"{IS_SHARED} || {IS_EXTERNAL} || {CONTROL_PLANES} != 2",
     "two control planes would be two etcd members, which stop when either one fails",
     "use one or three control planes, or add a set with the role etcd",
     SETS,
     creating=True,
-    holds=lambda spec: bool(_external(spec)) or _control_planes(spec) != 2,
+    holds=lambda spec: not _stacked(spec) or _control_planes(spec) != 2,
 )
 EVEN_STACKED = Cel(
-    f"{IS_EXTERNAL} || {CONTROL_PLANES} < 4 || {CONTROL_PLANES} % 2 == 1",
+    f"{IS_SHARED} || {IS_EXTERNAL} || {CONTROL_PLANES} < 4 || {CONTROL_PLANES} % 2 == 1",
     "an even number of control planes is as many etcd members, which stand no more failures than one less",
     "use an odd number of control planes, or add a set with the role etcd",
     SETS,
     creating=True,
-    holds=lambda spec: bool(_external(spec)) or _control_planes(spec) < 4 or _control_planes(spec) % 2 == 1,
+    holds=lambda spec: not _stacked(spec) or _control_planes(spec) < 4 or _control_planes(spec) % 2 == 1,
 )
 EVEN_MEMBERS = Cel(
     f"{MEMBERS} < 4 || {MEMBERS} % 2 == 1",
@@ -240,11 +263,98 @@ SAME_PLACE = Cel(
 ETCD_RULES = (*(NO_CONTROL_PLANE, MIXED, TWO_STACKED, EVEN_STACKED, TWO_MEMBERS, EVEN_MEMBERS, NO_MEMBER, SAME_PLACE),)
 
 
+REF = ".etcd.clusterRef"
+SAME_ETCD = Cel(
+    f"{IS_SHARED} == {IS_SHARED.replace('self', 'oldSelf')} && "
+    f"(!{IS_SHARED} || self.etcd.clusterRef.name == oldSelf.etcd.clusterRef.name)",
+    "a cluster cannot move to another etcd",
+    "make another ClusterDeployment",
+    REF,
+)
+MEMBERS_TWICE = Cel(
+    f"!{IS_SHARED} || !self.machineSets.exists(s, 'etcd' in s.roles)",
+    "etcd would be both an EtcdCluster and a set of the cluster",
+    "remove the role etcd from machineSets, or remove clusterRef",
+    REF,
+    holds=lambda spec: spec.etcd.cluster_ref is None or not any(one.has(ETCD) for one in spec.machine_sets),
+)
+# Fields about members of etcd, each as CEL tells that it is set, and likewise in Python.
+OF_MEMBERS: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
+    ("components.etcd", "has(self.components.etcd)", lambda spec: spec.components.etcd is not None),
+    ("etcd.extraArgs", "self.etcd.extraArgs.size() > 0", lambda spec: bool(spec.etcd.extra_args)),
+    (
+        "etcd.backup",
+        "has(self.etcd.backup.destination) || has(self.etcd.backup.schedule) || has(self.etcd.backup.drill)"
+        " || self.etcd.backup.beforeDisruption",
+        lambda spec: (
+            spec.etcd.backup.destination is not None
+            or bool(spec.etcd.backup.schedule or spec.etcd.backup.drill or spec.etcd.backup.before_disruption)
+        ),
+    ),
+    (
+        "authority.etcdSecretRef",
+        "has(self.authority) && has(self.authority.etcdSecretRef)",
+        lambda spec: spec.authority.etcd_secret_ref is not None,
+    ),
+    (
+        "maintenance.defragmentPercent",
+        "has(self.maintenance) && has(self.maintenance.defragmentPercent)",
+        lambda spec: spec.maintenance.defragment_percent is not None,
+    ),
+    (
+        "maintenance.defragmentMebibytes",
+        "has(self.maintenance) && has(self.maintenance.defragmentMebibytes)",
+        lambda spec: spec.maintenance.defragment_mebibytes is not None,
+    ),
+)
+OF_THE_ETCD_CLUSTER = Cel(
+    f"!{IS_SHARED} || !({' || '.join(f'({rule})' for _, rule, _ in OF_MEMBERS)})",
+    f"{', '.join(path for path, _, _ in OF_MEMBERS)} are of the EtcdCluster that clusterRef names",
+    "set them there, and remove them here",
+    REF,
+    holds=lambda spec: spec.etcd.cluster_ref is None or not any(is_set(spec) for _, _, is_set in OF_MEMBERS),
+)
+SIGNED_ELSEWHERE = Cel(
+    f"!{IS_SHARED} || !has(self.authority) || self.authority.keysOnMachines",
+    "an executor that signs for the cluster has not the key of the EtcdCluster's CA",
+    "set authority.keysOnMachines to true",
+    REF,
+    holds=lambda spec: spec.etcd.cluster_ref is None or spec.authority.keys_on_machines,
+)
+OWN_PRODUCT = Cel(
+    f"!{IS_SHARED} || !has(self.playbooks.product)",
+    "other playbooks know no EtcdCluster",
+    "remove playbooks.product, or clusterRef",
+    REF,
+    holds=lambda spec: spec.etcd.cluster_ref is None or spec.playbooks.product is None,
+)
+PREFIX_FLAG = Cel(
+    f"!{IS_SHARED} || !('etcd-prefix' in self.kubernetes.apiServer.extraArgs)",
+    "the prefix is that of clusterRef",
+    "remove the flag etcd-prefix from kubernetes.apiServer.extraArgs, and set clusterRef.prefix",
+    REF,
+    holds=lambda spec: spec.etcd.cluster_ref is None or "etcd-prefix" not in spec.kubernetes.api_server.extra_args,
+)
+KEYS_OF_NOBODY = Cel(
+    f"{IS_SHARED} || self.deletion.etcdKeys == 'Keep'",
+    "a cluster without etcd.clusterRef has no keys in another etcd",
+    "remove it",
+    ".deletion.etcdKeys",
+    holds=lambda spec: spec.etcd.cluster_ref is not None or spec.deletion.etcd_keys == "Keep",
+)
+SHARED_RULES = (
+    *(SAME_ETCD, MEMBERS_TWICE, OF_THE_ETCD_CLUSTER, SIGNED_ELSEWHERE, OWN_PRODUCT, PREFIX_FLAG, KEYS_OF_NOBODY),
+)
+
+
 ABSENT = "absent"  # what an executor says beside the facts: files that it expected, and that are not there
 LOCKED = "locked"  # likewise: those that it cannot delete yet, and until when
 SNAPSHOT_FILE = "{cluster}/{backup}.db"  # within a claim; several clusters may share one
 SnapshotFile = Annotated[str, StringConstraints(max_length=128)]
 Moment = Annotated[str | None, Field(json_schema_extra={"format": "date-time"})]
+
+
+ObjectNames = Annotated[tuple[ObjectName, ...], Field(json_schema_extra={"x-kubernetes-list-type": "atomic"})]
 
 
 class SnapshotFacts(StatusModel):
@@ -264,6 +374,7 @@ class SnapshotFacts(StatusModel):
         default=None, description="Name of the key that Secrets are encrypted with at rest; empty if they are not."
     )
     sha256: Line | None = Field(default=None, description="SHA-256 of the file.")
+    clusters: ObjectNames = Field(default=(), description="Of an EtcdCluster, ClusterDeployments with keys in it.")
     taken: Moment = Field(default=None, description="When it was taken.")
 
 
@@ -373,7 +484,6 @@ ROLLBACK: RestoreWay = "Rollback"  # in time, on every member
 MAJORITY_LOST: RestoreWay = "MajorityLost"  # on the members that are left
 ALL_LOST: RestoreWay = "AllLost"  # on other machines, with the same CAs
 CLONE: RestoreWay = "Clone"  # of another cluster's snapshot, with other CAs
-MachineNames = Annotated[tuple[ObjectName, ...], Field(json_schema_extra={"x-kubernetes-list-type": "atomic"})]
 
 
 SAME_SOURCE = Cel(
@@ -411,6 +521,11 @@ class EtcdRestoreSpec(ApiModel):
         default=None,
         description="status.taken of the EtcdBackup, to confirm the loss, or the lack, of what was written since.",
     )
+    confirm_clusters: tuple[ObjectName, ...] = listed(
+        "ClusterDeployments that go back with an EtcdCluster, all of them, to confirm that.",
+        default=(),
+        max_length=200,
+    )
 
 
 class EtcdRestoreStatus(StatusModel):
@@ -422,7 +537,7 @@ class EtcdRestoreStatus(StatusModel):
         description="Rollback: every member; MajorityLost: without the lost; AllLost: on others; Clone: a new cluster.",
     )
     lost_since: Moment = Field(default=None, description="When the snapshot was taken: what is newer is lost.")
-    machines: MachineNames = Field(
+    machines: ObjectNames = Field(
         default=(),
         description="Machines whose data of etcd are replaced; after a loss, those that are given up.",
     )

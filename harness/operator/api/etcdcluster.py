@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
-from harness.kube.kinds.models import ApiModel, Cel, ObjectModel, StatusModel, mapped, part
+from harness.kube.kinds.models import ApiModel, Cel, ObjectModel, StatusModel, listed, mapped, part
 from harness.operator.api.clusterdeployment import (
     NAME_LENGTH,
     NAME_PATTERN,
@@ -166,6 +166,14 @@ EtcdPhase = Literal["Pending", "Waiting", "Deploying", "Updating", "Ready", "Deg
 Endpoints = Annotated[tuple[Line, ...], Field(json_schema_extra={"x-kubernetes-list-type": "atomic"})]
 
 
+class EtcdClusterUser(StatusModel):
+    """A cluster that has its keys in an EtcdCluster."""
+
+    name: ObjectName = Field(description="ClusterDeployment.")
+    prefix: Line = Field(description="What names of its keys begin with.")
+    user: Line = Field(description="Its user of etcd.")
+
+
 class EtcdClusterStatus(StatusModel):
     """What became of the wish."""
 
@@ -175,6 +183,9 @@ class EtcdClusterStatus(StatusModel):
     replicas: int | None = Field(default=None, description="How many members there are.")
     members: str | None = Field(default=None, description="Ready members of wanted members, such as 3/3.")
     endpoints: Endpoints = Field(default=(), description="URLs of the members, for clients.")
+    clusters: tuple[EtcdClusterUser, ...] = listed(
+        "ClusterDeployments that have their keys in it.", key="name", default=(), max_length=200
+    )
     conditions: tuple[Condition, ...] = conditions("How it is; docs/operator/status.md explains each.")
 
 

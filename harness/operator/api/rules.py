@@ -40,11 +40,14 @@ from harness.spec.playbook_variables import FORMS, UNJUDGED, mistake
 from harness.spec.shape import nearest
 from harness.spec.variables import known_variables
 
-Part = Literal["version", "source", "settings", "machines", "addons"]
+Part = Literal["version", "source", "settings", "machines", "addons", "clients"]
 HOSTS = "cluster_hosts"
 API_NAMES = "cluster_api_extra_sans"
 VIRTUAL_ADDRESS = "cluster_api_virtual_address"
 EXTERNAL_CA = "cluster_external_ca"
+# Of a cluster whose etcd is an EtcdCluster; and of that one, who its clients are.
+ETCD_ENDPOINTS, ETCD_PREFIX = "cluster_etcd_endpoints", "cluster_etcd_prefix"
+ETCD_USERS, ETCD_DELETED = "cluster_etcd_users", "cluster_etcd_deleted_prefixes"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Variables that the operator sets itself, whatever spec.variables says, and what people use instead.
 OPERATORS_OWN: Mapping[str, str] = {
@@ -63,6 +66,11 @@ OPERATORS_OWN: Mapping[str, str] = {
     "cluster_upgrade_workers": "all machines are upgraded",
     "cluster_emulate_previous_minor": "no upgrade is taken back",
     "cluster_api_host": "each machine asks its own haproxy",
+    **dict.fromkeys(
+        (ETCD_ENDPOINTS, ETCD_PREFIX, "cluster_etcd_client_path"), "spec.etcd.clusterRef names an EtcdCluster"
+    ),
+    ETCD_USERS: "spec.etcd.clusterRef of ClusterDeployments makes them",
+    **dict.fromkeys((ETCD_DELETED, "cluster_etcd_delete_prefix"), "spec.deletion.etcdKeys says what goes"),
 }
 # Variables that no field stands for, because of what they are; spec.variables may have them.
 WITHOUT_FIELD: Mapping[str, str] = {
@@ -70,10 +78,6 @@ WITHOUT_FIELD: Mapping[str, str] = {
     "cluster_timeout_scale": "a factor for slow machines under test, which no cluster to keep has",
     "cluster_kubeconfig_server": "the kubeconfig of the executor, which people get with another server",
     "cluster_encryption_key": "a secret: a field would show it to whoever may read the object",
-    **dict.fromkeys(
-        (f"cluster_etcd_{name}" for name in ("endpoints", "client_path", "prefix", "delete_prefix", "users")),
-        "of an etcd that several clusters share, and which no ClusterDeployment has",
-    ),
     "cluster_enforces_network_policies": "a hint for checks; no playbook reads it",
     "cluster_pod_security_exempt": "made of spec.hardening.podSecurity.exempt and of the cluster's own namespaces",
     **dict.fromkeys(
@@ -189,6 +193,9 @@ OF_ITS_OWN = (
     SpecField("machineSets", HOSTS, "machines"),
     SpecField("endpoint.address", VIRTUAL_ADDRESS),
     SpecField("authority.keysOnMachines", EXTERNAL_CA),
+    SpecField("etcd.clusterRef", ETCD_ENDPOINTS),
+    SpecField("etcd.clusterRef.prefix", ETCD_PREFIX),
+    SpecField("clusters", ETCD_USERS, "clients"),
 )
 KNOWN = {field.variable: field for field in (*SETTINGS, *VERSIONS, *OF_ITS_OWN)}
 

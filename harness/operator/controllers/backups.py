@@ -248,6 +248,10 @@ def _obstacle(backup: Json, view: DeclaredView | None) -> ClaimTrouble | None:
     if view is None or deleting(view.deployment):
         text = f"{cluster_gone(name, view)}: delete this EtcdBackup, or create the cluster"
         return ClaimTrouble("ClusterNotFound", text)
+    ref = view.wish.spec.etcd.cluster_ref if view.wish is not None else None
+    if ref is not None:
+        text = f"{name} has its keys in EtcdCluster {ref.name}: make an EtcdBackup with {ref.name} in spec.cluster"
+        return ClaimTrouble("EtcdElsewhere", text)
     if view.desired is None or view.observed.applied is None:
         return ClaimTrouble("NotDeployed", f"cluster {name} is not deployed yet: the backup follows once it is")
     return None

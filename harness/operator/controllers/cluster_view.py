@@ -33,6 +33,8 @@ from harness.operator.decide.accepted import judged
 from harness.operator.decide.desired import Desired, desired
 from harness.operator.decide.due import Wait, WaitReason
 from harness.operator.decide.endpoint import taken
+from harness.operator.decide.etcdclients import clients_of, variables_around
+from harness.operator.decide.etcdclusters import is_etcd
 from harness.operator.decide.observed import Observed, observed
 from harness.operator.decide.operations import Verdict, next_operation
 from harness.operator.decide.product_file import KnownProduct, in_config_map
@@ -137,9 +139,13 @@ class ClusterLooks:
             verdict: Verdict = Wait(WaitReason.NOT_ACCEPTED, "; ".join(mistakes))
             return DeclaredView(deployment, None, mistakes, cluster, machines, None, world, verdict)
         world = replace(world, taken=str(taken(deployment, self.deployments.list, self.machines.list) or ""))
+        if is_etcd(deployment):
+            clients = clients_of(deployment, self.clusters.list(deployment["metadata"]["namespace"]))
+            world = replace(world, clients=clients)
         if wish.spec.etcd.backup.drill is not None:  # what is in use counts for nothing else, and all Clusters tell it
             world = replace(world, claims_in_use=self._claims_in_use(deployment))
-        wanted = desired(wish, machines, load_releases(), world.applied, mistakes, product)
+        around = variables_around(wish, world)
+        wanted = desired(wish, machines, load_releases(), world.applied, mistakes, product, around)
         if product is not None and (lacking := product.lacking(wanted.variables)):
             mistakes = (*mistakes, *(mistake.text for mistake in lacking))
             wanted = replace(wanted, refused=mistakes)
@@ -174,6 +180,16 @@ def cluster_gone(name: str, view: DeclaredView | None) -> str:
     if view is None:
         return f"there is no ClusterDeployment and no EtcdCluster {name}"
     return f"{resource_of(view.deployment).kind} {name} is being deleted"
+
+
+def follow_clients(looks: ClusterLooks, queue: Queue) -> None:
+    """Have every change of what a cluster has of an EtcdCluster put that into a queue; call it before the start."""
+
+    def changed(_: str, cluster: Json) -> None:
+        if name := dig(cluster, "status", "etcdClient", "cluster"):
+            queue.add((key_of(cluster)[0], name))
+
+    looks.clusters.subscribe(changed)
 
 
 def follow_backups(looks: ClusterLooks, queue: Queue) -> None:

@@ -29,6 +29,7 @@ from harness.operator.api.conditions import (
     CONTROL_PLANE_READY,
     DEGRADED,
     ENDPOINT_READY,
+    ETCD_AVAILABLE,
     ETCD_HEALTHY,
     MACHINES_READY,
     NETWORK_ISOLATED,
@@ -43,6 +44,7 @@ from harness.operator.api.conditions import (
     with_conditions,
 )
 from harness.operator.api.endpoint import api_url, url_of
+from harness.operator.api.etcd import EtcdClusterRef
 from harness.operator.api.resources import (
     CLUSTER,
     CLUSTER_DEPLOYMENT,
@@ -61,6 +63,7 @@ from harness.operator.controllers.cluster_view import (
     DeclaredView,
     again_for,
     follow_backups,
+    follow_clients,
     of_uid,
     owned_by,
 )
@@ -90,6 +93,7 @@ from harness.operator.controllers.machine_phase import follow_claims
 from harness.operator.decide.endpoint import is_named
 from harness.operator.decide.endpoint import told as told_of_endpoint
 from harness.operator.decide.etcd import health
+from harness.operator.decide.etcdclients import NOT_YET as NO_CLIENT_YET
 from harness.operator.decide.etcdclusters import is_etcd, name_taken, scaled_to
 from harness.operator.decide.isolation import told as told_of_isolation
 from harness.operator.decide.networks import NOT_YET
@@ -252,8 +256,8 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
         sets: its MachineSets.  moment: when conditions that change have changed.
     """
     machines, planes, moving = machines_ready(view, sets), _control_planes(view), progressing(view)
-    addons, degraded, found = addons_ready(view), _degraded(view, moment), health(view.observed)
-    endpoint = _endpoint_ready(view)
+    addons, degraded = addons_ready(view), _degraded(view, moment)
+    endpoint, etcd = _endpoint_ready(view), _etcd_available(view)
     said = {
         ACCEPTED: (False, "InvalidSpec", "; ".join(view.mistakes)) if view.mistakes else (True, "Accepted", ""),
         PROGRESSING: moving,
@@ -263,13 +267,14 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
         ADDONS_READY: addons,
         BACKUP_FRESH: backup_fresh(view, moment),
         BACKUP_PROVEN: backup_proven(view, moment),
-        ETCD_HEALTHY: (found.healthy, found.reason, found.message),
+        ETCD_HEALTHY: _etcd_healthy(view),
+        ETCD_AVAILABLE: etcd,
         AUTHORITY_VALID: authority_valid(view),
         NETWORKS_ALLOCATED: _networks_allocated(view),
         NETWORK_ISOLATED: _isolated(view),
         ENDPOINT_READY: endpoint,
         SPREAD: spread(sets),
-        READY: ready_at_all(view, moving, degraded, (planes, machines, addons, endpoint)),
+        READY: ready_at_all(view, moving, degraded, (planes, machines, addons, endpoint, etcd)),
     }
     generation, applied = view.deployment["metadata"].get("generation"), view.observed.applied
     wanted = [new(kind, *words, moment, generation) for kind, words in said.items()]
@@ -289,6 +294,26 @@ def _networks_allocated(view: DeclaredView) -> Said:
         return True, "NoPool", ""
     state = view.observed.networks
     return (None, "NotYet", NOT_YET) if state is None else (state.allocated, state.reason, state.message)
+
+
+def _etcd_healthy(view: DeclaredView) -> Said:
+    """Return how its members of etcd are."""
+    if (ref := _etcd_cluster(view)) is not None:
+        return None, "Elsewhere", f"EtcdCluster {ref.name} says how its members are"
+    found = health(view.observed)
+    return found.healthy, found.reason, found.message
+
+
+def _etcd_available(view: DeclaredView) -> Said:
+    """Return whether the EtcdCluster that it names, if it names one, serves it."""
+    if _etcd_cluster(view) is None:
+        return True, "OwnEtcd", ""
+    state = view.observed.etcd_client
+    return (None, "NotYet", NO_CLIENT_YET) if state is None else (state.ready, state.reason, state.message)
+
+
+def _etcd_cluster(view: DeclaredView) -> EtcdClusterRef | None:
+    return view.wish.spec.etcd.cluster_ref if view.wish is not None else None
 
 
 def _isolated(view: DeclaredView) -> Said:
@@ -404,6 +429,7 @@ class DeclarationController:
         follow_declared(looks.sets, queue)
         follow_claims(looks.machines, queue)
         follow_backups(looks, queue)
+        follow_clients(looks, queue)
 
     def reconcile(self, key: Key) -> float | None:
         """Look at one object; change one thing."""
@@ -497,11 +523,11 @@ class DeclarationController:
 
 
 def _needed(view: DeclaredView, *, has: bool) -> bool:
-    """Tell whether the deletion of an object has to wait for a reset."""
+    """Tell whether the deletion of an object has to wait: for a reset, or for the clusters of an EtcdCluster."""
     if view.wish is None:
         return has and view.observed.touched
     if view.wish.spec.deletion.machines != "Reset":
-        return False
+        return bool(view.observed.clients)
     if deleting(view.deployment):
         return has and not (view.observed.running is None and isinstance(view.verdict, Nothing))
     return has or view.observed.sequence > 0 or not view.mistakes

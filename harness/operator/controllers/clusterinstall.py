@@ -16,9 +16,10 @@ from harness.kube.kinds.models import StatusModel
 from harness.kube.objects import dig, now
 from harness.kube.reconcile import Controller, follow, follow_children
 from harness.kube.resources import CONFIG_MAP, JOB
-from harness.operator.api.cluster import AppliedState, AuthorityState, CurrentOperation
+from harness.operator.api.cluster import AppliedState, AuthorityState, CurrentOperation, EtcdClientState
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.resources import CLUSTER, MACHINE, RESET_FINALIZER
+from harness.operator.api.rules import ETCD_ENDPOINTS
 from harness.operator.context import OperatorContext
 from harness.operator.controllers import executions as end_of
 from harness.operator.controllers.claims import leaving
@@ -27,6 +28,7 @@ from harness.operator.controllers.cluster_view import (
     Workable,
     again_for,
     follow_backups,
+    follow_clients,
     owned_by,
     still_run,
 )
@@ -35,7 +37,7 @@ from harness.operator.controllers.machine_phase import follow_claims, held
 from harness.operator.decide.authority import files_of, is_wanted, signs_outside
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.due import Due, Wait
-from harness.operator.decide.observed import CLONE, DEPLOY_ETCD, REBUILD
+from harness.operator.decide.observed import CLONE, DEPLOY_ETCD, REBUILD, RESET
 from harness.operator.decide.operations import DEPLOY, DUTIES, ETCD_DUTIES, due_of, duties_of, plan, withdrawn
 from harness.operator.execute.inputs import Execution, job_name, log_name
 from harness.operator.execute.objects import make
@@ -57,13 +59,14 @@ def execution_of(
     access: str,
     authority: AuthorityState | None = None,
     applied: AppliedState | None = None,
+    etcd: EtcdClientState | None = None,
 ) -> Execution:
     """Return what is executed.
 
     Args:
         due: what is to be done.  access: how machines are reached where the object says Auto.
         authority: the CAs of the cluster, which operations give to machines that begin its control plane, or sign with.
-        applied: what was deployed before.
+        applied: what was deployed before.  etcd: what the cluster has of an EtcdCluster.
     """
     chosen = wanted.spec.access if wanted.spec.access != AUTO else access
     hosts = due.hosts if chosen != DIRECT else tuple(replace(host, through="") for host in due.hosts)
@@ -82,7 +85,15 @@ def execution_of(
         digest=operation.digest or "",
         snapshot=operation.snapshot,
         authority=files_of(authority) if needs_authority(operation.operation, due, wanted.wish, applied) else {},
+        etcd_client=client_of(operation.operation, due, etcd),
     )
+
+
+def client_of(operation: str, due: Due, etcd: EtcdClientState | None) -> str:
+    """Return the Secret by which API servers ask an EtcdCluster; "" where they do not, or are not there after it."""
+    if operation == RESET or ETCD_ENDPOINTS not in due.variables or etcd is None:
+        return ""
+    return etcd.secret or ""
 
 
 def needs_authority(operation: str, due: Due, wish: ClusterDeployment, applied: AppliedState | None) -> bool:
@@ -123,6 +134,7 @@ class ClusterInstall:
         follow(looks.clusters, queue)
         follow_claims(looks.machines, queue)
         follow_backups(looks, queue)
+        follow_clients(looks, queue)
         follow_children(looks.jobs, CLUSTER, queue)
 
     def reconcile(self, key: Key) -> float | None:
@@ -173,7 +185,8 @@ class ClusterInstall:
         try:
             authority = found.observed.authority
             applied = found.observed.applied
-            given = execution_of(running, due, found.desired, self._options.access, authority, applied)
+            etcd = found.observed.etcd_client
+            given = execution_of(running, due, found.desired, self._options.access, authority, applied, etcd)
             make(self._cluster, given, found.cluster)
         except VmatrixError as error:
             text = f"{running.operation} cannot begin: {error.summary}"

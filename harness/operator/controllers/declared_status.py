@@ -26,6 +26,7 @@ BY_ITSELF = frozenset(
         *(WaitReason.RETRY_LATER, WaitReason.OPERATION_RUNNING, WaitReason.BACKUP_FIRST),
         *(WaitReason.WAITING_FOR_MACHINES, WaitReason.WAITING_FOR_NETWORKS, WaitReason.WAITING_FOR_AUTHORITY),
         *(WaitReason.WAITING_FOR_ENDPOINT, WaitReason.WAITING_FOR_ISOLATION, WaitReason.WAITING_FOR_CLAIM),
+        WaitReason.WAITING_FOR_ETCD,
     }
 )
 # Waits that only a person ends, because something went wrong or cannot be.

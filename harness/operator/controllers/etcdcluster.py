@@ -79,6 +79,8 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
         "replicas": len(applied.machines) if applied is not None else 0,
         "members": f"{sum(map(is_ready, view.machines))}/{wanted_machines(view)}",
         "endpoints": endpoints_of(applied) or None,
+        "clusters": [{"name": one.cluster, "prefix": one.prefix, "user": one.user} for one in view.observed.clients]
+        or None,
         "conditions": with_conditions(dig(view.deployment, "status", "conditions") or [], *wanted),
     }
     return {name: value for name, value in status.items() if value is not None}

@@ -31,9 +31,11 @@ from harness.operator.api.cluster import (
 )
 from harness.operator.api.etcd import ABSENT, LOCKED, SnapshotFacts, SnapshotPlace
 from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL, GIVEN_UP
+from harness.operator.api.rules import ETCD_USERS
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.cluster_view import ClusterLooks, Workable, is_cancelled, of_uid, owned_by, still_run
 from harness.operator.controllers.guest import hand_out, take_back
+from harness.operator.decide.etcdclients import cluster_of
 from harness.operator.decide.observed import ADOPT, CHECKS, DRILL, RESET, drilled, unsettled_after
 from harness.operator.execute.inputs import ATTEMPT_LABEL, BACKUP, SEQUENCE_LABEL, log_name
 from harness.operator.execute.logs import read
@@ -57,7 +59,14 @@ def snapshots_after(known: Sequence[Json], operation: Json, said: Mapping[str, A
     gone.add((place.store, place.file))
     kept = [_looked_for(one, about, said) for one in known if _where(one) not in gone]
     made: Json = place.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return [{**made, **_facts(said)}, *kept][:SNAPSHOTS_LENGTH]
+    names = _clusters(operation)
+    return [{**made, **_facts(said), **({"clusters": names} if names else {})}, *kept][:SNAPSHOTS_LENGTH]
+
+
+def _clusters(operation: Json) -> list[str]:
+    """Return the clusters that had their keys in an EtcdCluster when a snapshot was taken."""
+    users = dig(operation, "applies", "variables", ETCD_USERS) or []
+    return [cluster_of(one["name"]) for one in users]
 
 
 def _looked_for(snapshot: Json, about: Json, said: Mapping[str, Any]) -> Json:
@@ -82,7 +91,8 @@ def _where(snapshot: Json) -> tuple[str, str]:
 def _facts(said: Mapping[str, Any]) -> Json:
     """Return facts as a status has them; none where the executor's words have another form."""
     try:
-        made: Json = SnapshotFacts.model_validate(dict(said)).model_dump(mode="json", by_alias=True, exclude_none=True)
+        found = SnapshotFacts.model_validate(dict(said))
+        made: Json = found.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"clusters"})
     except ValidationError:
         return {}
     return made

@@ -19,6 +19,7 @@ from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, SAME_ROLES
 from harness.operator.decide.desired import desired, groups_of
 from harness.operator.decide.due import Situation
 from harness.operator.decide.endpoint import address_mistakes, filled_endpoint
+from harness.operator.decide.etcdclients import place_mistakes, prefix_mistakes
 from harness.operator.decide.etcdclusters import is_etcd, read_etcd, version_mistakes
 from harness.operator.decide.membership import majority_in_doubt, most_at_once
 from harness.operator.decide.networks import filled
@@ -49,7 +50,7 @@ def edit_mistakes(cd: ClusterDeployment, applied: AppliedState | None, *, lost: 
     if applied is None:
         return []
     found = [*_version(cd, applied, load_releases()), *_etcd_version(cd, applied), *_fixed(cd, applied)]
-    return [*found, *_sets(cd, applied, lost=lost)]
+    return [*found, *place_mistakes(cd, applied), *_sets(cd, applied, lost=lost)]
 
 
 def _version(cd: ClusterDeployment, applied: AppliedState, releases: KnownReleases) -> Iterator[SpecMistake]:
@@ -89,7 +90,7 @@ def _sets(cd: ClusterDeployment, applied: AppliedState, *, lost: bool) -> Iterat
         return
     before = {host.set_name: set(host.groups) for host in applied.hosts}
     for number, one in enumerate(sets):
-        if set(groups_of(one, sets)) != before.get(one.name, set(groups_of(one, sets))):
+        if set(groups_of(one, cd.spec)) != before.get(one.name, set(groups_of(one, cd.spec))):
             yield SpecMistake(f"spec.machineSets[{number}].roles", SAME_ROLES.message, SAME_ROLES.remedy)
     yield from _missing(cd, applied)
     yield from _majority(cd, applied, lost=lost)
@@ -112,7 +113,7 @@ def _missing(cd: ClusterDeployment, applied: AppliedState) -> Iterator[SpecMista
         places = (
             (number, one.name)
             for number, one in enumerate(sets)
-            if one.replicas and one.name not in deployed and set(groups_of(one, sets)) == set(hosts[0].groups)
+            if one.replicas and one.name not in deployed and set(groups_of(one, cd.spec)) == set(hosts[0].groups)
         )
         if (place := next(places, None)) is not None:
             number, other = place
@@ -130,7 +131,7 @@ def _majority(cd: ClusterDeployment, applied: AppliedState, *, lost: bool) -> It
     """Yield the removal of more members of etcd than may leave at once; those that are lost are removed by nobody."""
     sets = cd.spec.machine_sets
     members = sum(GROUPS[ETCD] in host.groups for host in applied.hosts)
-    wanted = sum(one.replicas for one in sets if GROUPS[ETCD] in groups_of(one, sets))
+    wanted = sum(one.replicas for one in sets if GROUPS[ETCD] in groups_of(one, cd.spec))
     most = most_at_once(members)
     if wanted > max(members, TWO) and wanted % 2 == 0:  # one grows to three by way of two
         message = f"{wanted} etcd members stand no more failures than {wanted - 1}"
@@ -171,7 +172,7 @@ def judged(
         return None, found
     if not (wish.spec.playbooks.image or image):
         found = [*found, NO_IMAGE]
-    found += [*_families(wish, machines), *address_mistakes(wish, machines)]
+    found += [*_families(wish, machines), *address_mistakes(wish, machines), *prefix_mistakes(wish, world)]
     return wish, [*found, *against(wish, machines, world)]
 
 

@@ -67,8 +67,10 @@ AUTHORITIES = (
 
 
 def authorities_of(cd: ClusterDeployment) -> tuple[Authority, ...]:
-    """Return those that a cluster has: an EtcdCluster has that of etcd alone."""
-    return tuple(one for one in AUTHORITIES if one.name == "etcd" or cd.kind != ETCD_CLUSTER.kind)
+    """Return those that a cluster has: an EtcdCluster that of etcd alone, and who names one all others."""
+    if cd.kind == ETCD_CLUSTER.kind:
+        return tuple(one for one in AUTHORITIES if one.name == "etcd")
+    return tuple(one for one in AUTHORITIES if one.name != "etcd" or cd.spec.etcd.cluster_ref is None)
 
 
 class AuthorityRefused(ValueError):

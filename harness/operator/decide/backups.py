@@ -42,6 +42,7 @@ class SeenBackup:
     kubernetes: likewise.  encryption: name of the key of its Secrets, "" for none, None where nobody knows.
     objects: how many keys the cluster had, None where nobody counted them.
     cluster: that it was taken of, by name.  whole: whether its own status says that it can be read.
+    clusters: of an EtcdCluster, those with keys in it.
     """
 
     name: str
@@ -62,6 +63,7 @@ class SeenBackup:
     objects: int | None = None
     cluster: str = ""
     whole: bool = False
+    clusters: tuple[str, ...] = ()
 
     def snapshot(self) -> OperationSnapshot:
         """Return what an operation on it is told."""
@@ -155,6 +157,7 @@ def _seen(cluster: DeclaredCluster, backup: EtcdBackup, files: dict[str, ClaimFi
         objects=status.objects,
         cluster=backup.spec.cluster,
         whole=status.phase == VERIFIED,
+        clusters=status.clusters,
     )
 
 

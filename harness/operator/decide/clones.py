@@ -61,6 +61,15 @@ def _of_etcd(asked: AskedRestore) -> str:
     return f"{name} is an EtcdCluster, which begins empty: delete this EtcdRestore of EtcdBackup {backup}"
 
 
+def _shares(asked: AskedRestore) -> str:
+    ref = asked.found.desired.spec.etcd.cluster_ref
+    if ref is None:
+        return ""
+    name = asked.found.desired.wish.metadata.name
+    text = f"{name} is to have its keys in EtcdCluster {ref.name}, and a clone begins with an etcd of its own"
+    return f"{text}: delete this EtcdRestore, or the ClusterDeployment"
+
+
 def _begun(asked: AskedRestore) -> str:
     """Return why the cluster is not one that begins."""
     world, name = asked.found.observed, asked.found.desired.wish.metadata.name
@@ -130,6 +139,7 @@ def _not_confirmed(asked: AskedRestore) -> str:
 CLONE_RULES = (
     RestoreRule(WaitReason.NOT_ACCEPTED, "Waiting", wish_refused),
     RestoreRule("TargetIsEtcd", "Failed", _of_etcd),
+    RestoreRule("EtcdElsewhere", "Failed", _shares),
     RestoreRule("TargetAdopts", "Failed", _adopts),
     RestoreRule("TargetBegun", "Failed", _begun),
     RestoreRule("BackupNotVerified", "Pending", _not_verified),

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from types import MappingProxyType
 from typing import Any
 
 from harness.operator.api.cluster import AppliedHost, AppliedState
@@ -14,7 +15,15 @@ from harness.operator.api.clusterdeployment import ClusterDeployment, ClusterDep
 from harness.operator.api.endpoint import api_names
 from harness.operator.api.machine import DeclaredMachine, KeyRef
 from harness.operator.api.resources import DELETE_ANNOTATION, ETCD_CLUSTER, RETRY_ANNOTATION
-from harness.operator.api.rules import API_NAMES, HOSTS, VIRTUAL_ADDRESS, Part, variable
+from harness.operator.api.rules import (
+    API_NAMES,
+    ETCD_ENDPOINTS,
+    ETCD_USERS,
+    HOSTS,
+    VIRTUAL_ADDRESS,
+    Part,
+    variable,
+)
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, WantedSet
 from harness.operator.decide.etcdclusters import own_words
 from harness.operator.decide.product_file import KnownProduct
@@ -68,7 +77,7 @@ def remembered_host(host: AppliedHost) -> Host:
 
 def hosts_of(cd: ClusterDeployment, machines: Iterable[DeclaredMachine]) -> tuple[Host, ...]:
     """Return the machines that a cluster has claimed, in the inventory's order."""
-    groups = {one.name: groups_of(one, cd.spec.machine_sets) for one in cd.spec.machine_sets}
+    groups = {one.name: groups_of(one, cd.spec) for one in cd.spec.machine_sets}
     mine = (_host(machine, groups) for machine in machines if _claimed_by(cd, machine))
     return in_order(mine, cd.spec.machine_sets)
 
@@ -88,9 +97,12 @@ def in_order(hosts: Iterable[Host], sets: Iterable[WantedSet]) -> tuple[Host, ..
     )
 
 
-def groups_of(one: WantedSet, sets: Iterable[WantedSet]) -> tuple[str, ...]:
-    """Return the inventory groups of a set's machines. Without a set for etcd, it runs on the control planes."""
-    stacked = not any(other.has(ETCD) for other in sets)
+def groups_of(one: WantedSet, spec: ClusterDeploymentSpec) -> tuple[str, ...]:
+    """Return the inventory groups of a set's machines.
+
+    Without a set for etcd, and without an EtcdCluster that the object names, it runs on the control planes.
+    """
+    stacked = spec.etcd.cluster_ref is None and not any(other.has(ETCD) for other in spec.machine_sets)
     roles = {*one.roles, *([ETCD] if stacked and one.has(CONTROL_PLANE) else [])}
     return tuple(group for role, group in GROUPS.items() if role in roles)
 
@@ -166,6 +178,7 @@ def _rank(machine: DeclaredMachine) -> tuple[bool, bool]:
     return machine.status.phase == "Ready", DELETE_ANNOTATION not in machine.metadata.annotations
 
 
+EMPTY: Mapping[str, Any] = MappingProxyType({})
 DIGITS = 16  # of a digest: 64 bits tell a cluster's few inputs apart, and a person can compare them
 
 
@@ -234,6 +247,7 @@ def desired(
     applied: AppliedState | None = None,
     refused: Sequence[str] = (),
     product: KnownProduct | None = None,
+    around: Mapping[str, Any] = EMPTY,
 ) -> Desired:
     """Return what an object wants.
 
@@ -241,10 +255,11 @@ def desired(
         cd: with all defaults.  machines: all that there are; those that it has not claimed do not count.
         applied: what was deployed last, if anything.  refused: what is wrong with the object.
         product: what the product file of the object's playbooks says, where it names one that can be used.
+        around: variables that other objects give (`etcdclients.variables_around`).
     """
     known = tuple(machines)
     hosts = hosts_of(cd, known)
-    variables = variables_of(cd, versions_of(cd, releases, applied))
+    variables = {**variables_of(cd, versions_of(cd, releases, applied)), **around}
     variables[HOSTS] = inventory_of(variables, hosts)
     known_names = api_names(cd.spec.way, cd.metadata.name, cd.metadata.namespace) is not None
     if not known_names and applied is not None:  # machines change once it is known to what
@@ -315,6 +330,7 @@ def next_hop(desired: Desired, applied: AppliedState) -> Hop:
     return Hop(version, False, made)
 
 
+LISTS = {API_NAMES: "names of the API servers", ETCD_ENDPOINTS: "members of etcd"}
 LONGEST = 40  # characters of a value that a reason repeats
 FOLLOWING = tuple(map(variable, ("etcd", "coredns", "pause")))  # versions that change with Kubernetes' own
 
@@ -357,12 +373,19 @@ def _addresses(variables: Mapping[str, Any], host: Host) -> tuple[str, str, str]
 
 def _change(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     old, new = before.get(name), after.get(name)
-    if name == API_NAMES:
-        lost, more = [[one for one in a or () if one not in (b or ())] for a, b in ((old, new), (new, old))]
-        return f"names of the API servers: {', '.join([*(f'+{one}' for one in more), *(f'-{one}' for one in lost)])}"
+    if name in LISTS:
+        return f"{LISTS[name]}: {_difference(old or (), new or ())}"
+    if name == ETCD_USERS:
+        users = [[f"{one['name']} ({one['prefix']})" for one in some or ()] for some in (old, new)]
+        return f"users of etcd: {_difference(*users)}"
     if all(value is None or isinstance(value, str | int | float) for value in (old, new)):
         return f"{path_of(name)}: {_short(old)} -> {_short(new)}"
     return f"{path_of(name)} changed"
+
+
+def _difference(old: Sequence[str], new: Sequence[str]) -> str:
+    lost, more = [[one for one in a if one not in b] for a, b in ((old, new), (new, old))]
+    return ", ".join([*(f"+{one}" for one in more), *(f"-{one}" for one in lost)])
 
 
 def _short(value: Any) -> str:

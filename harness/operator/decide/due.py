@@ -37,6 +37,8 @@ class WaitReason(StrEnum):
     WAITING_FOR_AUTHORITY = "WaitingForAuthority"
     WAITING_FOR_ENDPOINT = "WaitingForEndpoint"
     WAITING_FOR_ISOLATION = "WaitingForIsolation"
+    WAITING_FOR_ETCD = "WaitingForEtcd"
+    ETCD_IN_USE = "EtcdInUse"
     BACKUP_FIRST = "BackupFirst"
     RETRY_LATER = "RetryLater"
     FAILED = "Failed"

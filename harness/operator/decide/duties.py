@@ -14,6 +14,7 @@ from harness.operator.decide.authority import signs_outside
 from harness.operator.decide.clones import clone
 from harness.operator.decide.desired import Desired, Host, differing, moved, next_hop
 from harness.operator.decide.due import Due, Situation, StepChange, Wait, WaitReason, step, whole
+from harness.operator.decide.etcdclients import without_users
 from harness.operator.decide.membership import batch, dead, etcd_lost, majority, roles_lost, to_recover
 from harness.operator.decide.restores import give_up, not_recoverable, restoring
 from harness.operator.decide.variables import with_parts
@@ -77,7 +78,7 @@ def deploy_etcd(found: Situation) -> Due | None:
     """Return the deployment of an EtcdCluster that is not there yet."""
     if found.observed.applied is not None:
         return None
-    return whole(found.desired, "there is no etcd yet", found.desired.hosts, applies=True)
+    return whole(without_users(found.desired), "there is no etcd yet", found.desired.hosts, applies=True)
 
 
 def adopt(found: Situation) -> Due | None:
@@ -123,7 +124,9 @@ def renew_later(found: Situation) -> Due | None:
     if signs_outside(found.applied.variables):
         signed = list(found.who.members)  # nothing in the cluster signs what kubelets ask for
     due = step(found, f"a certificate expires at {stamp(expires)}", signed)
-    return replace(due, once=True, more={"expires": stamp(expires)})
+    client = found.observed.etcd_client  # another certificate than the one that the last try has handed out
+    given = {"etcd": client.expires} if client is not None and client.expires is not None else {}
+    return replace(due, once=True, more={"expires": stamp(expires), **given})
 
 
 def upgrade(found: Situation) -> Due | None:

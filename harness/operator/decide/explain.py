@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import BadInput
-from harness.kube.failures import ApiFailure
+from harness.kube.failures import ApiFailure, Json
 from harness.kube.kinds.models import Metadata
 from harness.kube.kinds.page import SpecMistake
 from harness.kube.objects import dig
@@ -35,9 +35,16 @@ from harness.operator.decide.accepted import against
 from harness.operator.decide.desired import Desired, desired
 from harness.operator.decide.due import Wait
 from harness.operator.decide.endpoint import address_mistakes, filled_endpoint
+from harness.operator.decide.etcdclients import (
+    EtcdAround,
+    client_state,
+    clients_of,
+    prefix_mistakes,
+    variables_around,
+)
 from harness.operator.decide.etcdclusters import ETCD_VERSION, elder, is_etcd, read_etcd, settled
 from harness.operator.decide.networks import filled
-from harness.operator.decide.observed import observed, trouble_of
+from harness.operator.decide.observed import Observed, observed, trouble_of
 from harness.operator.decide.operations import Verdict, next_operation, plan
 from harness.operator.decide.product_file import FIELD, KnownProduct, in_config_map
 from harness.operator.decide.variables import load_releases
@@ -240,7 +247,7 @@ class LiveCluster:
     """What there is.
 
     metadata: of what was declared, None where nothing was.  state: its Cluster.  machines: of its namespace.
-    backups, restores: of its namespace, too.
+    backups, restores: of its namespace, too.  declared: ClusterDeployments and EtcdClusters there.  clusters: Clusters.
     """
 
     metadata: Metadata | None = None
@@ -248,6 +255,8 @@ class LiveCluster:
     machines: tuple[DeclaredMachine, ...] = ()
     backups: tuple[EtcdBackup, ...] = ()
     restores: tuple[EtcdRestore, ...] = ()
+    declared: tuple[Json, ...] = ()
+    clusters: tuple[Json, ...] = ()
 
     @property
     def new(self) -> bool:
@@ -282,6 +291,37 @@ def look(name: str, namespace: str, kubeconfig: Path | None) -> LiveCluster:
         tuple(EtcdBackup.model_validate(backup) for backup in backups),
         tuple(EtcdRestore.model_validate(restore) for restore in restores),
     )
+
+
+def with_neighbours(live: LiveCluster, cd: ClusterDeployment, kubeconfig: Path | None) -> LiveCluster:
+    """Return what there is with the other objects of the namespace, where what a wish has of etcd depends on them."""
+    if cd.kind != ETCD_CLUSTER.kind and cd.spec.etcd.cluster_ref is None:
+        return live
+    api, namespace = open_usual(kubeconfig), cd.metadata.namespace
+    declared = (one for kind in DECLARED for one in api.list(kind, namespace).items)
+    return replace(live, declared=tuple(declared), clusters=tuple(api.list(CLUSTER, namespace).items))
+
+
+def _named(name: str, objects: Iterable[Json]) -> Json | None:
+    return next((one for one in objects if one["metadata"]["name"] == name), None)
+
+
+def with_etcd(cd: ClusterDeployment, live: LiveCluster, world: Observed) -> Observed:
+    """Return the world with what a wish has of its EtcdCluster, or with the clusters that have something of it."""
+    ref = cd.spec.etcd.cluster_ref
+    if cd.kind == ETCD_CLUSTER.kind:
+        etcd = _named(cd.metadata.name, filter(is_etcd, live.declared))
+        return replace(world, clients=clients_of(etcd, live.clusters))
+    if ref is None:
+        return world
+    kinds = [[one for one in live.declared if is_etcd(one) is of] for of in (False, True)]
+    named = elder(_named(ref.name, kinds[0]), _named(ref.name, kinds[1]))
+    around = EtcdAround.of(cd, named if is_etcd(named) else None, live.clusters, kinds[0])
+    state = client_state(cd, world.etcd_client, around, fixed=world.touched)
+    known = world.etcd_client
+    if state.usable and known is not None and not known.usable:
+        return world  # the operator has a reason besides, such as a certificate
+    return replace(world, etcd_client=state)
 
 
 Products = Callable[[ClusterDeployment], tuple[KnownProduct | None, Sequence[SpecMistake]]]
@@ -359,8 +399,12 @@ def explain(file: Path, namespace: str, against: Against | None, now: datetime) 
     deployments, machines = judged(documents, creating=live.new)
     there = {machine.metadata.name for machine in live.machines}
     live = replace(live, machines=(*live.machines, *(one for one in machines if one.metadata.name not in there)))
-    chosen = (cd for cd in deployments if against is None or cd.metadata.name == against.name)
+    if against is None:  # an EtcdCluster beside it in the file is one that is not deployed yet
+        live = replace(live, declared=tuple(one.content for one in documents if _kind(one) in WISHES))
+    chosen = [cd for cd in deployments if against is None or cd.metadata.name == against.name]
     kubeconfig = against.kubeconfig if against is not None else None
+    for cd in chosen if against is not None else ():
+        live = with_neighbours(live, cd, kubeconfig)
     products = partial(product_of, file=file, kubeconfig=kubeconfig, compared=against is not None)
     return [_outlook(cd, live, products, now) for cd in chosen]
 
@@ -371,15 +415,16 @@ def _outlook(cd: ClusterDeployment, live: LiveCluster, products: Products, now: 
         annotations = {**live.metadata.annotations, **cd.metadata.annotations}
         cd = cd.model_copy(update={"metadata": live.metadata.model_copy(update={"annotations": annotations})})
     machines = claimed(cd, live.machines) if live.machines else invented(cd)
-    world = observed(live.state, machines, now, live.backups, live.restores)
+    world = with_etcd(cd, live, observed(live.state, machines, now, live.backups, live.restores))
     known = load_releases()
     around = [one.address for one in machines if one.spec.claim is not None and one.address]
     if cd.kind == ETCD_CLUSTER.kind:  # the file alone has no mistakes, as `judged` has seen
         cd, wrong = settled(cd, world.applied), list[SpecMistake]()
     else:
         wrong = [*mistakes(cd, known.kubernetes, around, creating=live.new), *address_mistakes(cd, machines)]
+        wrong += prefix_mistakes(cd, world)
     wrong += against(cd, machines, world)
     product, unusable = products(cd)
     said = [mistake.text for mistake in (*wrong, *unusable)]
-    wanted = desired(cd, machines, known, world.applied, said, product)
+    wanted = desired(cd, machines, known, world.applied, said, product, variables_around(cd, world))
     return ClusterOutlook(wanted, plan(wanted, world), next_operation(wanted, world), assumed=not live.machines)

@@ -144,8 +144,9 @@ def without_quorum(who: Membership, gone: Sequence[Host]) -> bool:
 
 
 def etcd_lost(who: Membership, gone: Sequence[Host]) -> bool:
-    """Tell whether etcd has lost its majority with these machines."""
-    return bool(gone) and len(_of(_but(who.members, gone), ETCD)) < majority(len(_of(who.members, ETCD)))
+    """Tell whether etcd has lost its majority with these machines; never where all of it is elsewhere."""
+    members = _of(who.members, ETCD)
+    return bool(gone) and bool(members) and len(_but(members, gone)) < majority(len(members))
 
 
 def roles_lost(who: Membership, gone: Sequence[Host]) -> tuple[MachineRole, ...]:
@@ -192,7 +193,7 @@ def _may_leave(desired: Desired, who: Membership, host: Host, role: MachineRole,
     if GROUPS[role] not in host.groups:
         return True
     sets = desired.spec.machine_sets
-    wanted = sum(one.replicas for one in sets if GROUPS[role] in groups_of(one, sets))
+    wanted = sum(one.replicas for one in sets if GROUPS[role] in groups_of(one, desired.spec))
     had, left = len(_of((*who.members, *who.half), role)), len(_of(after, role))
     fits = left >= wanted if had > wanted else had == wanted and left == had - 1
     return left > 0 and fits and (role != ETCD or had - left <= most_at_once(had))

@@ -16,6 +16,7 @@ from harness.operator.api.cluster import (
     DeclaredCluster,
     DrillResult,
     DrillState,
+    EtcdClientState,
     NetworksState,
     PastOperation,
     PendingApproval,
@@ -28,6 +29,7 @@ from harness.operator.api.etcd import EtcdBackup, EtcdRestore, RestoreWay
 from harness.operator.api.isolation import IsolationState
 from harness.operator.api.machine import DeclaredMachine, MachineEtcd
 from harness.operator.api.resources import LEAVING, REPLACE_ANNOTATION
+from harness.operator.api.rules import ETCD_USERS as USERS_VARIABLE
 from harness.operator.api.rules import Part
 from harness.operator.decide.backups import SeenBackup, seen_backups
 
@@ -36,8 +38,10 @@ DRILL = "drill"  # the operation that restores a snapshot where no cluster is
 CLONE = "clone"
 # Of an EtcdCluster; its other operations are those of a ClusterDeployment.
 DEPLOY_ETCD, UPGRADE_ETCD, RECONFIGURE_ETCD = "deploy-etcd", "upgrade-etcd", "reconfigure-etcd"
+ETCD_USERS = "etcd-users"
 RESTORING = (RECOVER, REBUILD, RESTORE, CLONE)  # operations that restore a snapshot of etcd
 GIVING_UP = (RECOVER, REBUILD)  # those of them after which a cluster goes on without machines that it has lost
+CLIENTS: Part = "clients"  # a part of an EtcdCluster: users of etcd
 RESTORED_HALF = "etcd"  # a part of the cluster: its members may be of different times
 CHANGES: Mapping[str, tuple[str, ...]] = {  # parts of the cluster that an operation changes
     "upgrade": ("version", "source", "settings"),
@@ -45,6 +49,7 @@ CHANGES: Mapping[str, tuple[str, ...]] = {  # parts of the cluster that an opera
     "addons": ("addons",),
     UPGRADE_ETCD: ("version", "source", "settings"),
     RECONFIGURE_ETCD: ("version", "source", "settings"),
+    ETCD_USERS: (CLIENTS,),
     RESTORE: (RESTORED_HALF,),
 }
 SETTLES: Mapping[str, tuple[Part, ...]] = {  # parts that are as its variables say, on every machine, once it succeeded
@@ -53,6 +58,7 @@ SETTLES: Mapping[str, tuple[Part, ...]] = {  # parts that are as its variables s
     "addons": ("addons",),
     UPGRADE_ETCD: ("version", "source", "settings"),
     RECONFIGURE_ETCD: ("version", "source", "settings"),
+    ETCD_USERS: (CLIENTS,),
 }
 # What a snapshot has of another time than the machines, once it was restored: the cluster's own copies of settings.
 OUTDATED: Mapping[str, tuple[Part, ...]] = {RESTORE: ("settings", "addons")}
@@ -77,6 +83,7 @@ CHECKS: Mapping[str, tuple[str, ...]] = {
     CLONE: (PREFLIGHT, "Refuse to begin a clone without all that it is made of"),
     REBUILD: (PREFLIGHT, SAME_VERSION, "Refuse to begin without all that the control plane is made of"),
     DEPLOY_ETCD: (PREFLIGHT, ETCD_ALONE),
+    ETCD_USERS: (PREFLIGHT, ETCD_ALONE),
     RECONFIGURE_ETCD: (PREFLIGHT, ETCD_ALONE),
     UPGRADE_ETCD: (PREFLIGHT, ETCD_ALONE, "Refuse forbidden versions of etcd, and fetch the new one"),
 }
@@ -91,7 +98,9 @@ def unsettled_after(
         before: what was so when it began.  applied: what was applied then.
     """
     old, name, after = before or UnsettledState(), operation.operation, operation.applies
-    outdated = OUTDATED.get(name, ())
+    outdated: tuple[Part, ...] = OUTDATED.get(name, ())
+    if name in (RESTORE, RECOVER) and operation.snapshot is not None and _has_users(after):
+        outdated = (*outdated, CLIENTS)  # etcd has the users of another time
     if outcome == "succeeded":
         settled = (RESTORED_HALF,) if name in RESTORING and operation.snapshot is not None else SETTLES.get(name, ())
         there = (*(after.machines if after is not None else ()), *operation.machines)
@@ -115,6 +124,10 @@ def unsettled_after(
     return made if made.parts or made.hosts or made.leaving else None
 
 
+def _has_users(applied: AppliedState | None) -> bool:
+    return applied is not None and bool(applied.variables.get(USERS_VARIABLE))
+
+
 RESTORE_FAILED = "Failed"  # the phase of an EtcdRestore
 SUCCEEDED, FAILED, INTERRUPTED, CANCELLED = "succeeded", "failed", "interrupted", "cancelled"
 ADOPT = "adopt"  # the operation that changes nothing unless all is as wished
@@ -128,7 +141,7 @@ class SeenRestore:
     """An EtcdRestore that has not ended.
 
     confirm: the time of the snapshot, as somebody has confirmed it.  way: that it takes, once that was known.
-    source: the cluster that it makes a clone of, "" for none.
+    source: the cluster that it makes a clone of, "" for none.  clusters: those that somebody has confirmed.
     """
 
     name: str
@@ -137,6 +150,22 @@ class SeenRestore:
     confirm: str = ""
     way: RestoreWay | None = None
     source: str = ""
+    clusters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class EtcdClient:
+    """A cluster that has a prefix of an EtcdCluster.
+
+    user: of etcd, by the common name of the cluster's certificate.  leaving: it is being deleted, and without machines.
+    deletes: its keys go with it.
+    """
+
+    cluster: str
+    user: str
+    prefix: str
+    leaving: bool = False
+    deletes: bool = False
 
 
 @dataclass(frozen=True)
@@ -158,6 +187,7 @@ class Observed:
     unsettled: what may be done half.  approval: what waits for an approval, and under which number.
     authority: the CAs that it is begun with; None where machines have made their own.
     networks: those that it has of a pool.  endpoint: the way to its API, as the infra cluster has it.
+    etcd_client: what it has of an EtcdCluster.  clients: of an EtcdCluster, the clusters with a prefix of it.
     isolation: the NetworkPolicy around its machines, where it asks for one.
     taken: which name or address of it an older cluster has, "" for none.
     drill: what was done by the schedule of drills.  claims_in_use: by claim, which other cluster's operation has it.
@@ -185,6 +215,8 @@ class Observed:
     approval: PendingApproval | None = None
     authority: AuthorityState | None = None
     networks: NetworksState | None = None
+    etcd_client: EtcdClientState | None = None
+    clients: tuple[EtcdClient, ...] = ()
     endpoint: EndpointState | None = None
     isolation: IsolationState | None = None
     taken: str = ""
@@ -214,7 +246,6 @@ def observed(
     """
     found = tuple(machines)
     fresh = [machine for machine in found if _fresh(machine, cluster)]
-    dates = [machine.status.certificates.first_expiry for machine in fresh if machine.status.certificates is not None]
     seen = Observed(
         now,
         trouble=_said(found, trouble_of),
@@ -225,7 +256,7 @@ def observed(
         changed=_said(fresh, lambda machine: _condition(machine, SETTINGS_AS_APPLIED, "Changed")),
         silent=frozenset(_said(found, lambda machine: _condition(machine, ANSWERING))),
         etcd={one.metadata.name: one.status.etcd for one in fresh if one.status.etcd is not None},
-        expires=min((parse_time(date) for date in dates if date), default=None),
+        expires=_expires(fresh),
         deleted=frozenset(one.metadata.name for one in found if one.metadata.deletion_timestamp is not None),
     )
     if cluster is None:
@@ -242,6 +273,7 @@ def observed(
         unsettled=of.unsettled,
         approval=of.approval,
         networks=of.networks,
+        etcd_client=of.etcd_client,
         endpoint=of.endpoint,
         isolation=of.isolation,
         drill=of.drill,
@@ -250,6 +282,12 @@ def observed(
         restore=_restore(cluster, restores),
         missing={one.name: one.message for one in since if one.reason == MISSING},
     )
+
+
+def _expires(machines: Iterable[DeclaredMachine]) -> datetime | None:
+    """Return when the first certificate expires that an operation can renew."""
+    dates = (one.status.certificates.first_expiry for one in machines if one.status.certificates is not None)
+    return min((parse_time(date) for date in dates if date), default=None)
 
 
 def _restore(cluster: DeclaredCluster, restores: Iterable[EtcdRestore]) -> SeenRestore | None:
@@ -268,7 +306,13 @@ def _restore(cluster: DeclaredCluster, restores: Iterable[EtcdRestore]) -> SeenR
         return None
     asked, meta = first.spec, first.metadata
     return SeenRestore(
-        meta.name, meta.uid, asked.backup, asked.confirm or "", first.status.way, source=asked.source or ""
+        meta.name,
+        meta.uid,
+        asked.backup,
+        asked.confirm or "",
+        first.status.way,
+        source=asked.source or "",
+        clusters=asked.confirm_clusters,
     )
 
 

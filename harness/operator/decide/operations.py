@@ -37,6 +37,7 @@ from harness.operator.decide.duties import (
     upgrade_etcd,
 )
 from harness.operator.decide.endpoint import endpoint_missing, endpoint_taken
+from harness.operator.decide.etcdclients import etcd_missing, etcd_unusable, etcd_users, in_use, keys_left
 from harness.operator.decide.isolation import isolation_missing
 from harness.operator.decide.networks import networks_missing
 from harness.operator.decide.observed import (
@@ -47,6 +48,7 @@ from harness.operator.decide.observed import (
     DEFRAGMENT,
     DEPLOY_ETCD,
     DRILL,
+    ETCD_USERS,
     REBUILD,
     RECONFIGURE_ETCD,
     RECOVER,
@@ -211,7 +213,7 @@ def no_phase(operation: str, desired: Desired) -> Wait | None:
     return Wait(WaitReason.NO_SUCH_PHASE, f"{said}: add it to the product file{leave}")
 
 
-HOLDS: tuple[Hold, ...] = (paused, running, not_accepted)
+HOLDS: tuple[Hold, ...] = (paused, running, not_accepted, in_use)
 LongHold = Callable[[Situation], Wait | None]
 LONGEST_PLAN = 20  # rows of status.plan; a plan is longer only with that many machines to remove one by one
 
@@ -240,7 +242,9 @@ class Nothing:
 
 
 Verdict = CurrentOperation | Wait | Nothing
-BEGINNING = (machines_missing, networks_missing, authority_missing, endpoint_missing, isolation_missing)
+BEGINNING = (
+    *(machines_missing, networks_missing, authority_missing, etcd_missing, endpoint_missing, isolation_missing),
+)
 DUTIES = (  # in the order in which they are done; the first four are all there is without a cluster
     Duty(RESET, "reset.yml", True, duties.reset),
     Duty(CLONE, "clone.yml", False, clone, holds=BEGINNING, signs=True),
@@ -257,14 +261,29 @@ DUTIES = (  # in the order in which they are done; the first four are all there 
     ),
     Duty(RESTORE, "restore.yml", True, restore),
     Duty("remove-node", "remove-node.yml", True, duties.remove_node),
-    Duty(CERTIFICATES, "certificates.yml", True, duties.renew, alongside=True, signs=True),
+    Duty(CERTIFICATES, "certificates.yml", True, duties.renew, holds=(etcd_unusable,), alongside=True, signs=True),
     Duty(DEFRAGMENT, "defragment-etcd.yml", False, etcd.relieve, holds=(etcd.every_member_well,), alongside=True),
     Duty(BACKUP, "backup.yml", False, before_upgrade, holds=(not_made_yet,)),
-    Duty("upgrade", "upgrade.yml", True, duties.upgrade, holds=(endpoint_taken,), signs=True),
-    Duty("reconfigure", "reconfigure.yml", True, duties.reconfigure, holds=(endpoint_taken,), signs=True),
-    Duty("scale", "scale.yml", False, duties.scale, holds=(joining_missing, isolation_missing), signs=True),
+    Duty("upgrade", "upgrade.yml", True, duties.upgrade, holds=(endpoint_taken, etcd_unusable), signs=True),
+    Duty("reconfigure", "reconfigure.yml", True, duties.reconfigure, holds=(endpoint_taken, etcd_unusable), signs=True),
+    Duty(
+        "scale",
+        "scale.yml",
+        False,
+        duties.scale,
+        holds=(joining_missing, etcd_unusable, isolation_missing),
+        signs=True,
+    ),
     Duty("remove-node", "remove-node.yml", True, duties.remove_later),
-    Duty(CERTIFICATES, "certificates.yml", True, duties.renew_later, holds=(unsettled,), alongside=True, signs=True),
+    Duty(
+        CERTIFICATES,
+        "certificates.yml",
+        True,
+        duties.renew_later,
+        holds=(unsettled, etcd_unusable),
+        alongside=True,
+        signs=True,
+    ),
     Duty(DEFRAGMENT, "defragment-etcd.yml", False, etcd.defragment, alongside=True),
     Duty("addons", "addons.yml", False, duties.addons, holds=(unsettled,), alongside=True),
     Duty(BACKUP, "backup.yml", False, asked_for, alongside=True),
@@ -279,6 +298,7 @@ ETCD_DUTIES = (  # of an EtcdCluster, likewise; the first two are all there is w
     Duty("remove-node", "remove-node.yml", True, duties.remove_node),
     Duty(CERTIFICATES, "certificates.yml", True, duties.renew, alongside=True),
     Duty(DEFRAGMENT, "defragment-etcd.yml", False, etcd.relieve, holds=(etcd.every_member_well,), alongside=True),
+    Duty(ETCD_USERS, "etcd-users.yml", False, etcd_users, alongside=True),
     Duty(BACKUP, "backup.yml", False, before_upgrade, holds=(not_made_yet,)),
     Duty(UPGRADE_ETCD, "upgrade-etcd.yml", True, duties.upgrade_etcd),
     Duty(RECONFIGURE_ETCD, "etcd.yml", True, duties.reconfigure),
@@ -315,7 +335,7 @@ def next_operation(desired: Desired, observed: Observed) -> Verdict:
         if isinstance(verdict, CurrentOperation):
             return verdict
         waits = waits or verdict
-    return waits or Nothing()
+    return waits or keys_left(desired, observed) or Nothing()
 
 
 def plan(desired: Desired, observed: Observed) -> tuple[PlannedStep, ...]:

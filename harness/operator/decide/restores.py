@@ -24,7 +24,7 @@ from harness.operator.decide.observed import REBUILD, RECOVER, RESTORE, RESTORED
 from harness.operator.decide.variables import numbers
 
 READY = "Waiting"  # for nothing but its turn
-NOT_CONFIRMED, CONFIRMS_ANOTHER = "NotConfirmed", "ConfirmsAnother"
+NOT_CONFIRMED, CONFIRMS_ANOTHER, OTHER_CLUSTERS = "NotConfirmed", "ConfirmsAnother", "ConfirmsOtherClusters"
 GIVES_UP = (MAJORITY_LOST, ALL_LOST)
 ETCD_VERSION = variable("etcd")
 CONFIRMATION = "cluster_etcd_restore_confirmation"
@@ -35,6 +35,10 @@ CA_LOST = (
     "cluster (docs/operator/when-everything-is-gone.md, 6)"
 )
 CAS_UNUSABLE = "all control planes are lost, and the cluster's CAs, which other machines need, cannot be used: {}"
+PLANES_LOST = (
+    "all control planes are lost, and no operation makes others with the keys that EtcdCluster {} has. Start a machine "
+    "from a disk that is left, with its name and address; or delete the object and make another cluster"
+)
 MEMBERS_LOST = (
     "all etcd members are lost, and the control planes know no others. To have both made anew on other machines, shut "
     "the control planes down, and give them up: {}"
@@ -66,7 +70,7 @@ class RestoreAnswer:
 
     def wait(self, name: str, before: str = "") -> Wait:
         """Return how a cluster waits for the EtcdRestore of a name; `before` says what it has lost."""
-        confirms = self.reason in (NOT_CONFIRMED, CONFIRMS_ANOTHER)
+        confirms = self.reason in (NOT_CONFIRMED, CONFIRMS_ANOTHER, OTHER_CLUSTERS)
         reason = WaitReason.RESTORE_NOT_CONFIRMED if confirms else WaitReason.RESTORE_NOT_NAMED
         return Wait(reason, f"{before}EtcdRestore {name}: {self.message}")
 
@@ -128,8 +132,47 @@ def _not_confirmed(asked: AskedRestore) -> str:
     lost = f"; {', '.join(_gone(asked.found))} are given up" if asked.way in GIVES_UP else ""
     newest = newest_verified(asked.found.observed.backups)
     newer = f"; {newest.name} of {newest.taken} is newer" if newest is not None and newest.taken > asked.taken else ""
-    text = f"what was written since {asked.taken} would be lost{lost}{newer}"
-    return to_confirm(asked, text)
+    return to_confirm(asked, f"what was written since {asked.taken} would be lost{lost}{newer}{_of_all(asked)}")
+
+
+def sharing(found: Situation) -> tuple[str, ...]:
+    """Return the clusters that go back together with an EtcdCluster."""
+    return tuple(one.cluster for one in found.observed.clients if not one.leaving)
+
+
+def _of_all(asked: AskedRestore) -> str:
+    """Return which clusters go back, and which of them lose all that they have; "" where etcd is one cluster's."""
+    names = sharing(asked.found)
+    known = asked.backup.clusters if asked.backup is not None else ()
+    new = [name for name in names if name not in known]
+    if not names:
+        return ""
+    lost = f"; {', '.join(new)} {'is' if len(new) == 1 else 'are'} not in the snapshot, and would lose everything"
+    return f", by {', '.join(names)}{lost if new else ''}"
+
+
+def _other_clusters(asked: AskedRestore) -> str:
+    """Return which clusters somebody has to confirm besides, or has confirmed although they are none of these."""
+    names, confirmed = sharing(asked.found), asked.restore.clusters
+    if set(names) == set(confirmed):
+        return ""
+    own = asked.found.desired.wish.metadata.name
+    if not names:
+        text = f"spec.confirmClusters is {', '.join(confirmed)}, and etcd of {own} has no keys of other clusters"
+    else:
+        text = f"spec.confirmClusters is {', '.join(confirmed) or 'empty'}, and {', '.join(names)} would go back"
+    return f"{text}{_of_all(asked) if names else ''}: to confirm that: {_confirming(asked)}"
+
+
+def etcd_elsewhere(asked: AskedRestore) -> str:
+    """Return that etcd of the cluster is an EtcdCluster, "" where it is not."""
+    ref = asked.found.desired.spec.etcd.cluster_ref
+    if ref is None:
+        return ""
+    name = asked.found.desired.wish.metadata.name
+    return (
+        f"{name} has its keys in EtcdCluster {ref.name}: delete this EtcdRestore, and name {ref.name} in spec.cluster"
+    )
 
 
 def confirms_another(asked: AskedRestore) -> str:
@@ -209,6 +252,7 @@ class RestoreRule:
 # What an EtcdRestore goes by: the first row that applies says what it waits for, and without any it begins.
 RULES = (
     RestoreRule(WaitReason.NOT_ACCEPTED, "Waiting", wish_refused),
+    RestoreRule("EtcdElsewhere", "Failed", etcd_elsewhere),
     RestoreRule("SituationChanged", "Failed", _changed),
     RestoreRule(WaitReason.NOT_RECOVERABLE, "Pending", lambda asked: not_recoverable(asked.found)),
     RestoreRule(
@@ -219,6 +263,7 @@ RULES = (
     RestoreRule("LaterEtcd", "Pending", _later_etcd),
     RestoreRule(NOT_CONFIRMED, "Pending", _not_confirmed),
     RestoreRule(CONFIRMS_ANOTHER, "Pending", confirms_another),
+    RestoreRule(OTHER_CLUSTERS, "Pending", _other_clusters),
     RestoreRule("LossNotKnown", "Pending", _loss_not_known),
     RestoreRule("MachinesDown", "Pending", _machines_down),
     RestoreRule(WaitReason.OPERATION_RUNNING, "Waiting", operation_runs),
@@ -263,6 +308,9 @@ def not_recoverable(found: Situation) -> str:
     """Return why a cluster cannot be recovered from what it has lost; "" where it can."""
     gone = dead(found.desired, found.observed, found.who)
     roles = roles_lost(found.who, gone)
+    ref = found.desired.spec.etcd.cluster_ref
+    if CONTROL_PLANE in roles and ref is not None:
+        return PLANES_LOST.format(ref.name)
     if CONTROL_PLANE in roles:
         return authority_lost(found.observed.authority if is_wanted(found.desired.wish) else None)
     if ETCD not in roles:
@@ -339,7 +387,9 @@ def _how_to_restore(found: Situation) -> str:
         return "there is no EtcdBackup that is Verified, so nothing can be restored: start the machines again"
     name = found.desired.wish.metadata.name
     meta = {"generateName": f"{name}-", "namespace": _namespace(found)}
-    spec = {"cluster": name, "backup": newest.name, "confirm": newest.taken}
+    spec: dict[str, object] = {"cluster": name, "backup": newest.name, "confirm": newest.taken}
+    if names := sharing(found):
+        spec["confirmClusters"] = [*names]
     body = {"apiVersion": ETCD_RESTORE.api_version, "kind": ETCD_RESTORE.kind, "metadata": meta, "spec": spec}
     command = f"echo '{json.dumps(body)}' | kubectl create -f -"
     return (
@@ -355,7 +405,10 @@ def to_confirm(asked: AskedRestore, what: str) -> str:
 
 def _confirming(asked: AskedRestore) -> str:
     """Return the command that confirms an EtcdRestore."""
-    body = json.dumps({"spec": {"confirm": asked.taken}})
+    spec: dict[str, object] = {"confirm": asked.taken}
+    if (asked.way != CLONE and sharing(asked.found)) or asked.restore.clusters:
+        spec["confirmClusters"] = [*sharing(asked.found)]
+    body = json.dumps({"spec": spec})
     return f"`kubectl patch ver {asked.restore.name} -n {_namespace(asked.found)} --type=merge -p '{body}'`"
 
 

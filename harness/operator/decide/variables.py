@@ -129,11 +129,11 @@ OF_ETCD = (
     *("certificates.renewBeforeDays", "maintenance.defragment", "source.type", "source.mirror", "source.checksums"),
     *("source.architecture", "source.sites."),
 )
-PARTS: tuple[Part, ...] = ("version", "source", "settings", "machines", "addons")
+PARTS: tuple[Part, ...] = ("version", "source", "settings", "machines", "addons", "clients")
 # Places in the executor's pod, which its program adds to the variables.
 OF_THE_EXECUTOR = (
     *("cluster_kubeconfig_path", "cluster_etcd_snapshot_path", "cluster_authority_path"),
-    "cluster_external_ca_folder",
+    *("cluster_external_ca_folder", "cluster_etcd_client_path"),
 )
 
 

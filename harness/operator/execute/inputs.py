@@ -6,6 +6,7 @@ product.yml       the product file of playbooks that are not vmatrix's own, if t
 operation.json    what is done, to which cluster, how long it may take, and which machines are not reached directly
 keys/SECRET/KEY   private SSH keys
 authority/        the CAs that a cluster is begun with, or that the executor signs with, as in kubeadm's folder
+etcd-client/      ca.crt, client.crt and client.key, by which API servers ask an EtcdCluster
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class Execution:
     snapshot: of etcd, which it takes or restores; its claim is mounted.
     product: whose playbook it is; None: vmatrix's own.
     authority: files of the CAs that it hands out or signs with, each with its Secret and the key of that.
+    etcd_client: the Secret with a certificate by which API servers ask an EtcdCluster, "" for none.
     """
 
     cluster: str
@@ -65,6 +67,7 @@ class Execution:
     snapshot: OperationSnapshot | None = None
     product: KnownProduct | None = None
     authority: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    etcd_client: str = ""
 
     @property
     def job(self) -> str:
@@ -107,6 +110,8 @@ def log_name(job: str) -> str:
 HOSTS, VARIABLES, OPERATION = "hosts.yml", "extra-vars.yml", "operation.json"
 PRODUCT = KEY
 AUTHORITY = "authority"
+ETCD_CLIENT = "etcd-client"
+CLIENT_FILES = {"ca.crt": "ca.crt", "client.crt": "tls.crt", "client.key": "tls.key"}  # each with its key of the Secret
 KEY_FILE = "ansible_ssh_private_key_file"
 WORDS = ("cluster", "namespace", "job", "sequence", "operation", "entry")  # of operation.json
 PAGE = "docs/operator/troubleshooting.md"

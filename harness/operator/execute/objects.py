@@ -25,6 +25,8 @@ from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL, GROUP
 from harness.operator.decide.observed import CLONE, DRILL
 from harness.operator.execute.inputs import (
     AUTHORITY,
+    CLIENT_FILES,
+    ETCD_CLIENT,
     Execution,
     executor_name,
     files_of,
@@ -148,7 +150,7 @@ def _inputs(execution: Execution) -> list[Json]:
         {"secret": {"name": key.name, "items": [{"key": key.key, "path": path, "mode": OWNER_ONLY}]}}
         for path, key in sorted(keys.items())
     ]
-    return [{"configMap": {"name": execution.job}}, *secrets, *_authority(execution)]
+    return [{"configMap": {"name": execution.job}}, *secrets, *_authority(execution), *_etcd_client(execution)]
 
 
 def _authority(execution: Execution) -> list[Json]:
@@ -157,6 +159,14 @@ def _authority(execution: Execution) -> list[Json]:
     for file, (name, key) in execution.authority.items():
         items.setdefault(name, []).append({"key": key, "path": f"{AUTHORITY}/{file}", "mode": OWNER_ONLY})
     return [{"secret": {"name": name, "items": of}} for name, of in items.items()]
+
+
+def _etcd_client(execution: Execution) -> list[Json]:
+    """Return the certificate by which API servers ask an EtcdCluster, where they do."""
+    if not execution.etcd_client:
+        return []
+    items = [{"key": key, "path": f"{ETCD_CLIENT}/{file}", "mode": OWNER_ONLY} for file, key in CLIENT_FILES.items()]
+    return [{"secret": {"name": execution.etcd_client, "items": items}}]
 
 
 def _account_volume() -> list[Json]:

@@ -17,7 +17,7 @@ from harness.machines.reach.ssh import control_directory, ssh_options
 from harness.machines.runner.call import AnsibleCall, PlaybookInputs
 from harness.operator.api.rules import EXTERNAL_CA
 from harness.operator.decide.product_file import KnownProduct, phase_of
-from harness.operator.execute.inputs import AUTHORITY, KEY_FILE, KUBECONFIG, OperationFolder
+from harness.operator.execute.inputs import AUTHORITY, ETCD_CLIENT, KEY_FILE, KUBECONFIG, OperationFolder
 from harness.paths import packaged_dir
 from harness.spec.models import AnsibleOptions
 from harness.spec.variables import in_both
@@ -107,6 +107,8 @@ class Workplace:
         }
         if (folder.path / AUTHORITY).is_dir():
             kept |= self._authority(folder)
+        if (folder.path / ETCD_CLIENT).is_dir():
+            kept["cluster_etcd_client_path"] = str(folder.path / ETCD_CLIENT)
         given = variables_of(folder.product, folder.operation, {**folder.variables, **kept})
         hosts, variables = self.path / "hosts.yml", self.path / "extra-vars.yml"
         write_atomically(hosts, yaml.safe_dump(folder.inventory, sort_keys=False, width=200))

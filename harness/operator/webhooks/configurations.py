@@ -14,6 +14,7 @@ from harness.operator.api.resources import (
     CLUSTER_DEPLOYMENT,
     DECLARED,
     DELIVERY,
+    ETCD_CLUSTER,
     GROUP,
     MACHINE,
     MACHINE_SET,
@@ -25,7 +26,7 @@ PORT, PORT_NAME = 9443, "webhooks"  # as most operators': a firewall between con
 TIMEOUT_SECONDS = 10  # of an answer for which the API is asked three times; then the request is refused
 DELETION_SECONDS = 3  # of an answer about a deletion, which goes on without one
 DEFAULTS, DEPLOYMENTS, SETS = "/default", "/clusterdeployments", "/machinesets"
-DELETIONS, CLAIMS, CLUSTERS = "/machines", "/claims", "/clusters"
+DELETIONS, CLAIMS, CLUSTERS, ETCDS = "/machines", "/claims", "/clusters", "/etcdclusters"
 AUTHORS, DELIVERIES = "/authors", "/deliveries"
 # Whoever deletes what is in a namespace, or what has lost its owner: a kube-controller-manager with or without separate
 # accounts for its controllers.
@@ -92,6 +93,7 @@ def _validating(users: Iterable[str]) -> list[Json]:
         _hook("machines-claimed", CLAIMS, _rule(MACHINE, "UPDATE"), {**not_by_them, **claims}, closed=False),
         _hook("machines-in-use", DELETIONS, _rule(MACHINE, "DELETE"), not_by_them, closed=False) | deletion,
         _hook("clusters-deployed", CLUSTERS, _rule(CLUSTER, "DELETE"), not_by_them, closed=False) | deletion,
+        _hook("etcdclusters-in-use", ETCDS, _rule(ETCD_CLUSTER, "DELETE"), not_by_them, closed=False) | deletion,
     ]
 
 

@@ -19,6 +19,7 @@ from harness.operator.api.resources import (
     APPROVED_BY_ANNOTATION,
     AUTHOR_ANNOTATION,
     CLUSTER,
+    CLUSTER_DEPLOYMENT,
     REMOVE_SETS_ANNOTATION,
     REQUESTED_BY_ANNOTATION,
 )
@@ -26,6 +27,7 @@ from harness.operator.controllers.cluster_view import owned_by
 from harness.operator.controllers.clusterdeployment import derived
 from harness.operator.controllers.declarations import declared_now, resource_of
 from harness.operator.controllers.machine_phase import in_use
+from harness.operator.decide.etcdclients import used_by
 
 CONFIRMATIONS = (APPROVE_ANNOTATION, REMOVE_SETS_ANNOTATION)
 
@@ -70,6 +72,20 @@ def guard_cluster(request: Json, cluster: Cluster) -> AdmissionResponse:
         return ALLOWED
     what = f"Cluster {name} knows what is deployed on which machines"
     return refused([SpecMistake("metadata.name", what, f"delete {resource_of(deployment).kind} {name} instead")])
+
+
+def guard_etcd(request: Json, cluster: Cluster) -> AdmissionResponse:
+    """Refuse the deletion of an EtcdCluster that ClusterDeployments name, unless all of them are being deleted."""
+    namespace, name = key_of(request["oldObject"])
+    using = [
+        one["metadata"]["name"]
+        for one in cluster.list(CLUSTER_DEPLOYMENT, namespace).items
+        if dig(one, "spec", "etcd", "clusterRef", "name") == name and not deleting(one)
+    ]
+    if not using:
+        return ALLOWED
+    what, _, remedy = used_by(name, ", ".join(sorted(using))).partition(": ")
+    return refused([SpecMistake("metadata.name", what, remedy)])
 
 
 def guard_set(request: Json, trusted: Collection[str]) -> AdmissionResponse:

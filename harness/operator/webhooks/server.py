@@ -25,6 +25,7 @@ from harness.operator.webhooks.configurations import (
     DELETIONS,
     DELIVERIES,
     DEPLOYMENTS,
+    ETCDS,
     SETS,
 )
 from harness.operator.webhooks.deliveries import DeliveryJudge
@@ -34,6 +35,7 @@ from harness.operator.webhooks.guards import (
     default_deployment,
     guard_claim,
     guard_cluster,
+    guard_etcd,
     guard_machine,
     guard_set,
 )
@@ -55,6 +57,7 @@ def judges(cluster: Cluster, image: str, user: str) -> Mapping[str, Judge]:
         DELETIONS: partial(guard_machine, cluster=cluster),
         CLAIMS: partial(guard_claim, cluster=cluster),
         CLUSTERS: partial(guard_cluster, cluster=cluster),
+        ETCDS: partial(guard_etcd, cluster=cluster),
     }
 
 

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+import yaml
 
 from harness.kube.client import Cluster, Json
 from harness.kube.failures import ApiFailure
 from harness.kube.objects import condition, dig
+from harness.kube.resources import CONFIG_MAP, SECRET
 from harness.machines.programs import Inspected
 from harness.operator.api.resources import (
     CLUSTER,
@@ -20,6 +22,7 @@ from harness.operator.api.resources import (
     ETCD_BACKUP,
     ETCD_CLUSTER,
     ETCD_PEER,
+    ETCD_RESTORE,
     MACHINE,
     MACHINE_SET,
     REPLACE_ANNOTATION,
@@ -243,6 +246,147 @@ def test_its_machines_are_idle_once_it_is_deleted(etcd: Etcd) -> None:
     etcd.declared.phase("m-0", "Idle")
 
 
+TAKEN = "2026-02-01T00:00:00Z"
+
+
+@dataclass
+class Sharing:
+    """Clusters that have their keys in the EtcdCluster."""
+
+    etcd: Etcd
+
+    def declare(self, name: str, **spec: Any) -> Json:
+        """Make a ClusterDeployment that names the EtcdCluster."""
+        ref = {"name": NAME, **spec.pop("ref", {})}
+        namespace = self.etcd.declared.namespace
+        return self.etcd.declared.api.create(
+            CLUSTER_DEPLOYMENT, deployment(name=name, namespace=namespace, etcd={"clusterRef": ref}, **spec)
+        )
+
+    def says(self, name: str, kind: str, reason: str) -> str:
+        """Return what a condition of a ClusterDeployment says once it has a reason."""
+        found = self.etcd.declared.wait(
+            name,
+            lambda one: (condition(one, kind) or {}).get("reason") == reason,
+            f"{kind}: {reason}",
+            CLUSTER_DEPLOYMENT,
+        )
+        return str((condition(found, kind) or {}).get("message"))
+
+    def begins(self, job: str) -> Json:
+        """Return the variables of an operation once its Job is there."""
+        self.etcd.kubelet.job(job)
+        inputs = self.etcd.declared.api.get(CONFIG_MAP, job, self.etcd.declared.namespace) or {}
+        found: Json = yaml.safe_load(inputs["data"]["extra-vars.yml"])
+        return found
+
+    def over(self, job: str) -> Json:
+        """Let an operation succeed; return its variables."""
+        found = self.begins(job)
+        self.etcd.kubelet.end(job, message=SUCCEEDED)
+        return found
+
+    def deployed(self, name: str, machine: str, **spec: Any) -> Json:
+        """Have a cluster on a machine; return the variables that it was deployed with."""
+        self.etcd.machines(machine)
+        self.declare(name, **spec)
+        self.etcd.done("etcd-users")
+        given = self.over(f"{name}-1-deploy")
+        self.says(name, "EtcdAvailable", "Usable")
+        return given
+
+
+@pytest.fixture
+def sharing(etcd: Etcd) -> Sharing:
+    """Return the clusters of an EtcdCluster: none yet."""
+    return Sharing(etcd)
+
+
+def test_two_clusters_have_their_keys_in_one_etcd_and_hold_its_deletion(sharing: Sharing) -> None:
+    etcd = sharing.etcd
+    api, namespace = etcd.declared.api, etcd.declared.namespace
+    given = sharing.deployed("a", "m-1", ref={"prefix": "/registry/a"})
+    assert given["cluster_etcd_endpoints"] == ["https://192.0.2.10:2379"]
+    assert given["cluster_etcd_prefix"] == "/registry/a"
+    secret = api.get(SECRET, "a-etcd-client", namespace) or {}
+    assert sorted(secret["data"]) == ["ca.crt", "tls.crt", "tls.key"]
+    assert api.get(SECRET, "a-etcd", namespace) is None, "it has no CA of etcd of its own"
+    etcd.machines("m-2")
+    sharing.declare("b", ref={"prefix": "/registry/a/b"})
+    said = sharing.says("b", "EtcdAvailable", "PrefixTaken")
+    assert "the prefix /registry/a/b overlaps /registry/a, which cluster a has in EtcdCluster store" in said
+    assert sharing.says("b", "Progressing", "WaitingForEtcd") == said
+    api.merge(CLUSTER_DEPLOYMENT, "b", {"spec": {"etcd": {"clusterRef": {"prefix": "/registry/b"}}}}, namespace)
+    found = etcd.done("etcd-users")
+    assert [(one["name"], one["prefix"]) for one in found["status"]["clusters"]] == [
+        ("a", "/registry/a"),
+        ("b", "/registry/b"),
+    ]
+    sharing.over("b-1-deploy")
+    api.merge(CLUSTER_DEPLOYMENT, "b", {"spec": {"etcd": {"clusterRef": {"prefix": "/c"}}}}, namespace)
+    assert "which cannot change: use /registry/b" in sharing.says("b", "Accepted", "InvalidSpec")
+    with pytest.raises(ApiFailure, match="a cluster cannot move to another etcd"):
+        api.merge(CLUSTER_DEPLOYMENT, "b", {"spec": {"etcd": {"clusterRef": {"name": "other"}}}}, namespace)
+    api.merge(CLUSTER_DEPLOYMENT, "b", {"spec": {"etcd": {"clusterRef": {"prefix": "/registry/b"}}}}, namespace)
+    api.delete(ETCD_CLUSTER, NAME, namespace)
+    assert etcd.says("Progressing", "EtcdInUse").startswith("EtcdCluster store has the keys of a, b: delete these")
+    sharing.says("a", "EtcdAvailable", "EtcdClusterDeleting")
+    for name in ("a", "b"):
+        api.delete(CLUSTER_DEPLOYMENT, name, namespace)
+        sharing.over(f"{name}-2-reset")
+        etcd.declared.gone(name, CLUSTER_DEPLOYMENT)
+    sharing.over(f"{NAME}-4-reset")
+    etcd.declared.gone(NAME, ETCD_CLUSTER)
+
+
+def test_api_servers_follow_members_and_keys_go_where_they_are_to(sharing: Sharing) -> None:
+    etcd = sharing.etcd
+    api, namespace = etcd.declared.api, etcd.declared.namespace
+    sharing.deployed("a", "m-1", deletion={"etcdKeys": "Delete"})
+    prefix = (api.get(CLUSTER, "a", namespace) or {})["status"]["etcdClient"]["prefix"]
+    etcd.machines("m-3", "m-4")
+    etcd.edit(replicas=3)
+    etcd.done("scale")
+    assert len(sharing.over("a-2-reconfigure")["cluster_etcd_endpoints"]) == 3
+    api.delete(CLUSTER_DEPLOYMENT, "a", namespace)
+    sharing.over("a-3-reset")
+    assert f"its keys below {prefix}" in sharing.says("a", "Progressing", "WaitingForEtcd")
+    given = sharing.over(f"{NAME}-4-etcd-users")
+    assert (given["cluster_etcd_deleted_prefixes"], given["cluster_etcd_users"]) == ([prefix], [])
+    etcd.declared.gone("a", CLUSTER_DEPLOYMENT)
+    assert "clusters" not in etcd.ready(4)["status"]
+
+
+def test_a_restore_confirms_the_clusters_that_go_back(sharing: Sharing) -> None:
+    etcd = sharing.etcd
+    api, namespace = etcd.declared.api, etcd.declared.namespace
+    sharing.deployed("a", "m-1")
+    s3 = {"bucket": "backups", "endpoint": "http://127.0.0.1:9", "secretRef": {"name": "s3"}}
+    for name, cluster in (("own", "a"), ("before", NAME)):
+        spec = {"cluster": cluster, "destination": {"s3": s3}}
+        api.create(ETCD_BACKUP, ETCD_BACKUP.manifest(name, namespace, labels={}, spec=spec))
+    etcd.done("backup")
+    etcd.declared.wait("before", lambda one: dig(one, "status", "clusters") == ["a"], "with its clusters", ETCD_BACKUP)
+    refused = etcd.declared.wait("own", lambda one: condition(one, "Verified") is not None, "told", ETCD_BACKUP)
+    assert (condition(refused, "Verified") or {})["reason"] == "EtcdElsewhere"
+    api.merge(ETCD_BACKUP, "before", {"status": {"taken": TAKEN}}, namespace, subresource="status")
+    asked = {"cluster": NAME, "backup": "before", "confirm": TAKEN}
+    api.create(ETCD_RESTORE, ETCD_RESTORE.manifest("undo", namespace, labels={}, spec=asked))
+
+    def reason(one: Json) -> str:
+        return str((condition(one, "Restored") or {}).get("reason"))
+
+    said = etcd.declared.wait("undo", lambda one: reason(one) == "ConfirmsOtherClusters", "told", ETCD_RESTORE)
+    assert "spec.confirmClusters is empty, and a would go back" in (condition(said, "Restored") or {})["message"]
+    api.merge(ETCD_RESTORE, "undo", {"spec": {"confirmClusters": ["a"]}}, namespace)
+    sharing.over(f"{NAME}-4-restore")
+    etcd.declared.wait("undo", lambda one: reason(one) == "Restored", "restored", ETCD_RESTORE)
+    sharing.over(f"{NAME}-5-etcd-users")
+    why = etcd.declared.wait("a", lambda one: dig(one, "status", "operation", "why"), "put right", CLUSTER)
+    assert why["status"]["operation"]["operation"] == "reconfigure"
+    assert "machines may differ since restore 4 of EtcdCluster store" in why["status"]["operation"]["why"]
+
+
 REFUSED: tuple[tuple[Json, str], ...] = (
     ({"replicas": 2}, "an even number of etcd members stands no more failures than one less: use 1, 3, 5 or 7"),
     ({"replicas": 9}, "less than or equal to 7"),
@@ -273,3 +417,9 @@ def test_webhooks_refuse_a_name_that_is_taken_and_a_backup_that_never_fires(api:
         api.create(ETCD_CLUSTER, etcd_cluster("other", namespace))
         with pytest.raises(ApiFailure, match="EtcdCluster other has this name"):
             api.create(CLUSTER_DEPLOYMENT, deployment(name="other", namespace=namespace))
+        shares = {"clusterRef": {"name": "other"}}
+        api.create(CLUSTER_DEPLOYMENT, deployment(name="sharer", namespace=namespace, etcd=shares))
+        with pytest.raises(ApiFailure, match="EtcdCluster other has the keys of sharer: delete these Cluster"):
+            api.delete(ETCD_CLUSTER, "other", namespace)
+        api.delete(CLUSTER_DEPLOYMENT, "sharer", namespace)
+        api.delete(ETCD_CLUSTER, "other", namespace)

@@ -572,6 +572,13 @@ WRONG = (
         {"jobs": {"retries": 0, "deadlineSeconds": 60, "keepFailed": 0, "keepSucceeded": 0}},
         "nothing to do",
     ),
+    several(
+        "etcd.clusterRef",
+        {"etcd.clusterRef.name": "no-such", "etcd.clusterRef.prefix": "/x"},
+        "not accepted",
+        "a cluster cannot move to another etcd",
+    ),
+    value("deletion.etcdKeys", "Delete", "not accepted", "has no keys in another etcd"),
     WrongField(
         "deletion",
         ("deletion.machines", "deletion.backups"),

@@ -55,12 +55,13 @@ class Etcd:
         """Return the login of a client by the files that the role signed."""
         return str(self.place / "clients" / name / "client")
 
-    def users(self, *wanted: dict[str, str]) -> str:
-        """Run the role; return what Ansible said."""
+    def users(self, *wanted: dict[str, str], deleted: tuple[str, ...] = ()) -> str:
+        """Run the role; return what Ansible said. deleted: prefixes below which all keys go."""
         given = {
             "etcd_users_program": str(program("etcd", "etcdctl")),
             "etcd_users_url": self.url,
             "etcd_users_wanted": list(wanted),
+            "etcd_users_deleted": list(deleted),
             "etcd_users_signed": [user["name"] for user in wanted],
             "etcd_users_path": str(self.place / "clients"),
             "etcd_users_ca_path": str(self.place / "ca.yml"),
@@ -265,6 +266,20 @@ def test_another_prefix_takes_the_former_one_away_and_who_is_removed_reads_nothi
     administrator = str(etcd.place / "pki/etcd/healthcheck-client")
     assert etcd.ctl(administrator, "user", "list").split() == ["cluster-b", "kube-etcd-healthcheck-client", "root"]
     assert etcd.ctl(administrator, "role", "list").split() == ["client-cluster-b"]
+
+
+def test_keys_of_who_is_removed_go_and_those_of_others_stay(etcd: Etcd) -> None:
+    etcd.users(A, B)
+    administrator = str(etcd.place / "pki/etcd/healthcheck-client")
+    for key in ("/registry/cluster-a/x", "/registry/cluster-b/x", "/registry/cluster-ab", "/registry/cluster-a"):
+        assert etcd.ctl(administrator, "put", key, "1") == "OK"
+    etcd.users(B, deleted=(A["prefix"],))
+    assert DENIED in etcd.ctl(etcd.client("cluster-a"), "get", "/registry/cluster-a/x")
+    left = etcd.ctl(administrator, "get", "/registry", "--prefix", "--keys-only").split()
+    assert not [key for key in left if key.startswith("/registry/cluster-a/")]
+    assert {"/registry/cluster-b/x", "/registry/cluster-ab", "/registry/cluster-a"} <= set(left)
+    assert " changed=0 " in " ".join(etcd.users(B, deleted=(A["prefix"],)).split())
+    etcd.users(A, B)
 
 
 @pytest.mark.usefixtures("users")

@@ -121,6 +121,8 @@ ELSEWHERE: dict[str, set[Ask]] = {
     },
     # Its CAs are made at the first look, it has no pool and no users: tests/embedded/operator/test_isolation.py.
     "authority": {Ask("create", "", "events")},
+    # Its certificate is signed once, and nothing is wrong with it: tests/embedded/operator/test_etcdclusters.py.
+    "etcdclients": {Ask("create", "", "events"), Ask("patch", "", "secrets")},
     "networks": {
         Ask("create", "", "events"),
         Ask("get", GROUP, "clusterdeployments"),
@@ -348,14 +350,24 @@ def live(operator: Operator) -> None:
 
 
 def keep_etcd(world: World, declared: Declared) -> None:
-    """Have an EtcdCluster of one member deployed and reset."""
-    world.api.create(ETCD_CLUSTER, etcd_cluster("store", world.namespace))
-    for job in ("store-1-deploy-etcd", "store-2-reset"):
+    """Have an EtcdCluster of one member deployed, used by a cluster that waits for machines, and reset."""
+
+    def over(job: str) -> None:
         world.kubelet.job(job)
         world.kubelet.end(job, message=SUCCEEDED)
-        if job.endswith("etcd"):
-            declared.wait("store", lambda found: dig(found, "status", "replicas") == 1, "deployed", ETCD_CLUSTER)
-            world.api.delete(ETCD_CLUSTER, "store", world.namespace)
+
+    world.api.create(ETCD_CLUSTER, etcd_cluster("store", world.namespace))
+    over("store-1-deploy-etcd")
+    declared.wait("store", lambda found: dig(found, "status", "replicas") == 1, "deployed", ETCD_CLUSTER)
+    shares = deployment(name="sharer", namespace=world.namespace, etcd={"clusterRef": {"name": "store"}})
+    world.api.create(CLUSTER_DEPLOYMENT, shares)
+    over("store-2-etcd-users")
+    declared.wait("sharer", lambda found: dig(found, "status", "etcdClient", "usable"), "served", CLUSTER)
+    world.api.delete(CLUSTER_DEPLOYMENT, "sharer", world.namespace)
+    world.gone(CLUSTER_DEPLOYMENT, "sharer")
+    over("store-3-etcd-users")
+    world.api.delete(ETCD_CLUSTER, "store", world.namespace)
+    over("store-4-reset")
     world.gone(ETCD_CLUSTER, "store")
     declared.phase("m-0", "Idle")
 

@@ -47,7 +47,10 @@ def test_what_a_controller_watches_it_may_list_and_watch(part: object) -> None:
         # of networks, of the way to the API, and of the policy around machines.
         (
             CLUSTER,
-            {"clusterinstall", "executions", "addons", "backups", "authority", "networks", "endpoint", "isolation"},
+            {
+                *("clusterinstall", "executions", "addons", "backups", "authority", "networks", "endpoint"),
+                *("isolation", "etcdclients"),
+            },
         ),
         (DELIVERY, {"builds", "rollouts"}),
     ],
@@ -89,7 +92,7 @@ def test_nobody_but_who_opens_machines_reads_secrets() -> None:
     }
     assert readers == {
         *("machine", "nodehealth", "inspection", "infrastructure", "addons"),
-        *("clusterinstall", "executions", "authority", "users", "endpoint"),
+        *("clusterinstall", "executions", "authority", "etcdclients", "users", "endpoint"),
         *("builds", "rollouts", "gitwebhooks"),  # of a repository, of a guest cluster, and of git servers
     }
     listers = [right for part in PARTS for right in rights.rights_of(part) if right.resource == SECRET]

@@ -22,7 +22,7 @@ ELSEWHERE = {"control_plane": "cp", "node": "w"}
 BESIDE = {"control_plane": "cp", "etcd": "etcd-0 etcd-1 etcd-2", "node": "w"}
 STACKED = {"control_plane": "cp", "etcd": "cp", "node": "w"}
 FILES = ("ca.crt", "client.crt", "client.key")
-USERS = "cluster_etcd_users"
+USERS, GONE = "cluster_etcd_users", "cluster_etcd_deleted_prefixes"
 
 
 def user(name: str, prefix: str) -> dict[str, str]:
@@ -105,6 +105,15 @@ REQUESTS: tuple[tuple[dict[str, str], dict[str, Any], str], ...] = (
     (ALONE, {USERS: [user("A b", "/a")]}, "name A b: use lower-case letters"),
     (ALONE, {USERS: [{"name": "a"}]}, "missing required arguments: prefix found in cluster_etcd_users"),
     (STACKED, {USERS: [user("a", "/a")]}, "users are made where etcd has machines of its own"),
+    (ALONE, {GONE: ["/b", "/ab"], USERS: [user("a", "/a")]}, ""),
+    (ALONE, {GONE: ["/a"]}, ""),
+    (ALONE, {GONE: ["/"]}, "cluster_etcd_deleted_prefixes: /: begin each with '/', and end it with a name"),
+    (ALONE, {GONE: ["/a/"]}, "cluster_etcd_deleted_prefixes: /a/: begin each"),
+    (ALONE, {GONE: ["/a"], USERS: [user("a", "/a")]}, "as these prefixes are in each other: /a and /a: name"),
+    (ALONE, {GONE: ["/a"], USERS: [user("a", "/a/b")]}, "are in each other: /a and /a/b: name prefixes of former"),
+    (ALONE, {GONE: ["/a/b"], USERS: [user("a", "/a")]}, "are in each other: /a/b and /a: name prefixes of former"),
+    (BESIDE, {GONE: ["/registry/x"]}, "are in each other: /registry/x and /registry: name prefixes of former"),
+    (STACKED, {GONE: ["/a"]}, "keys are deleted where etcd has machines of its own"),
     (ELSEWHERE, {"cluster_etcd_endpoints": [URL], USERS: [user("a", "/a")]}, "users are made where etcd has machines"),
 )
 

@@ -23,6 +23,42 @@ def scheduled(schedule: str, **more: Any) -> Json:
     return deployment(etcd={"backup": {"schedule": schedule, "destination": {"claim": "c"}, **more}})
 
 
+def _sharing(**ref: str) -> Json:
+    """Return an object that shares an EtcdCluster."""
+    return deployment(etcd={"clusterRef": {"name": "store", **ref}})
+
+
+ELSEWHERE = "are of the EtcdCluster that clusterRef names: set them there, and remove them here"
+# What goes with no clusterRef: sets, fields of etcd, other fields, and what is said.
+SHARED: tuple[tuple[str, tuple[Json, ...], Json, Json, str], ...] = (
+    ("its own members", (CP, wanted_set("e", "etcd")), {}, {}, "both an EtcdCluster and a set of the cluster"),
+    ("stacked members", (wanted_set("cp", "control-plane", "etcd"),), {}, {}, "remove the role etcd from machineSets"),
+    ("a version of etcd", (), {}, {"components": {"etcd": "3.6.8"}}, ELSEWHERE),
+    ("flags of etcd", (), {"extraArgs": {"quota-backend-bytes": "1"}}, {}, ELSEWHERE),
+    ("a place for backups", (), {"backup": {"destination": {"claim": "c"}}}, {}, ELSEWHERE),
+    ("backups", (), {"backup": {"destination": {"claim": "c"}, "beforeDisruption": True}}, {}, ELSEWHERE),
+    ("a schedule", (), {"backup": {"destination": {"claim": "c"}, "schedule": "0 3 * * *"}}, {}, ELSEWHERE),
+    ("a CA of etcd", (), {}, {"authority": {"etcdSecretRef": {"name": "own"}}}, ELSEWHERE),
+    ("a share that is free", (), {}, {"maintenance": {"defragmentPercent": 20}}, ELSEWHERE),
+    ("a size that is free", (), {}, {"maintenance": {"defragmentMebibytes": 20}}, ELSEWHERE),
+    ("no keys on machines", (), {}, {"authority": {"keysOnMachines": False}}, "set authority.keysOnMachines to true"),
+    (
+        "other playbooks",
+        (),
+        {},
+        {"playbooks": {"product": {"configMap": "own"}}},
+        "other playbooks know no EtcdCluster",
+    ),
+    (
+        "a flag of the prefix",
+        (),
+        {},
+        {"kubernetes": {"apiServer": {"extraArgs": {"etcd-prefix": "/x"}}}},
+        "remove the flag etcd-prefix",
+    ),
+)
+
+
 # What only the rules of the operator tell: a definition knows no table of releases, and compares no names of sets.
 JUDGED = {
     "feature gates twice, by a file",
@@ -62,6 +98,35 @@ BAD: dict[str, tuple[Json, str, str]] = {
         deployment(authority={"keysOnMachines": False}, hardening={"kubeletCertificatesSigned": True}),
         "spec.hardening.kubeletCertificatesSigned",
         "nothing in the cluster signs what kubelets ask for: remove it, or set authority.keysOnMachines to true",
+    ),
+    **{
+        f"a shared etcd beside {what}": (
+            deployment(*sets, etcd={"clusterRef": {"name": "store"}, **etcd}, **spec),
+            "spec.etcd.clusterRef",
+            said,
+        )
+        for what, sets, etcd, spec, said in SHARED
+    },
+    "a prefix without a slash": (_sharing(prefix="a"), "spec.etcd.clusterRef.prefix", "in body should match"),
+    "a prefix with a slash at its end": (_sharing(prefix="/a/"), "spec.etcd.clusterRef.prefix", "in body should match"),
+    "a prefix that is all": (_sharing(prefix="/"), "spec.etcd.clusterRef.prefix", "in body should match"),
+    "a prefix that goes up": (_sharing(prefix="/a/../b"), "spec.etcd.clusterRef.prefix", "in body should match"),
+    "a shared etcd without a name": (
+        deployment(etcd={"clusterRef": {"prefix": "/a"}}),
+        "spec.etcd.clusterRef.name",
+        "Required value",
+    ),
+    "keys of an own etcd": (
+        deployment(deletion={"etcdKeys": "Delete"}),
+        "spec.deletion.etcdKeys",
+        "a cluster without etcd.clusterRef has no keys in another etcd: remove it",
+    ),
+    "the adoption of a cluster with a shared etcd": (
+        deployment(
+            wanted_set("cp", "control-plane", names=["m-0"]), adopt=True, etcd={"clusterRef": {"name": "store"}}
+        ),
+        "spec.adopt",
+        "a cluster with external etcd cannot be adopted",
     ),
     "no version": (deployment(version="newest"), "spec.version", "spec.version in body should match"),
     "two stacked members": (

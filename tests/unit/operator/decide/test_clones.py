@@ -58,6 +58,10 @@ RUNS = CurrentOperation(sequence=2, operation="reset")
 ROWS: dict[str, tuple[Desired, Observed, str, str, str]] = {
     "a wish with mistakes": (wish(refused=("spec.version: no",)), bare(), "Waiting", "NotAccepted", "spec.version: no"),
     "an etcd": (etcd_wish(*members(0)), bare(), "Failed", "TargetIsEtcd", "is an EtcdCluster, which begins empty"),
+    "an etcd of others": (
+        wish(etcd={"clusterRef": {"name": "store"}}), bare(), "Failed", "EtcdElsewhere",
+        "guest is to have its keys in EtcdCluster store, and a clone begins with an etcd of its own: delete this",
+    ),
     "an adoption": (wish(adopt=True), bare(), "Failed", "TargetAdopts", "clone begins on machines without any"),
     "deployed": (
         ONE, replace(deployed(ONE), restore=ASKED, backups=(SUNDAY,)), "Failed", "TargetBegun",

@@ -138,6 +138,7 @@ def test_all_operations_are_its_own_and_name_a_playbook_for_etcd() -> None:
         "remove-node": "remove-node.yml",
         "certificates": "certificates.yml",
         "defragment": "defragment-etcd.yml",
+        "etcd-users": "etcd-users.yml",
         "backup": "backup.yml",
         "drill": "drill.yml",
         "upgrade-etcd": "upgrade-etcd.yml",

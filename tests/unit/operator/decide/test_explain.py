@@ -479,3 +479,39 @@ def test_an_etcd_cluster_is_explained_and_its_mistakes_have_lines(tmp_path: Path
     with pytest.raises(BadInput, match=r"store.yml:\d+: spec.replicas: an even number") as refused:
         explain(file, "default", None, NOW)
     assert refused.value.summary.startswith("1 error")
+
+
+SHARES = objects.deployment(CP, WORKERS, etcd={"clusterRef": {"name": "store"}})
+
+
+@pytest.mark.parametrize(
+    ("beside", "said"),
+    [
+        ((), "there is no EtcdCluster store in namespace default: create it"),
+        ((etcd_cluster("store"),), "EtcdCluster store is not deployed yet"),
+    ],
+    ids=["alone", "with its EtcdCluster"],
+)
+def test_a_cluster_that_shares_an_etcd_waits_for_it(tmp_path: Path, beside: tuple[Json, ...], said: str) -> None:
+    found = explain(written(tmp_path, SHARES, *beside), "default", None, NOW)
+    (one,) = (each for each in found if each.desired.wish.metadata.name == "guest")
+    assert one.json()["now"] == {"waits": "WaitingForEtcd", "message": said, "again_seconds": None}
+    assert not any("etcd" in groups for groups in one.json()["groups"].values())
+
+
+def test_a_cluster_is_compared_with_the_etcd_that_is_there(tmp_path: Path, served: Served) -> None:
+    other = objects.deployment(name="other", etcd={"clusterRef": {"name": "store"}})
+    state = {"cluster": "store", "uid": "s", "user": "other.1", "prefix": "/guest-7d3a"}
+    lists = {
+        "clusterdeployments": [other],
+        "etcdclusters": [{**etcd_cluster("store"), "metadata": {"name": "store", "namespace": "default", "uid": "s"}}],
+        "clusters": [{"metadata": {"name": "other", "namespace": "default"}, "status": {"etcdClient": state}}],
+    }
+    there = {f"{BASE}/{name}": {"kind": "List", "items": items, "metadata": {}} for name, items in lists.items()}
+    guest = world(Observed(NOW))
+    guest[f"{BASE}/clusters/guest"]["status"]["authority"] = {"usable": True, "reason": "Valid"}
+    kubeconfig = served({**guest, **there})
+    one = only(explain(written(tmp_path, SHARES), "default", Against("guest", kubeconfig), NOW))
+    now = one.json()["now"]
+    assert now["waits"] == "WaitingForEtcd"
+    assert "the prefix /guest-7d3a overlaps /guest-7d3a, which cluster other has in EtcdCluster store" in now["message"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from harness.kube.objects import stamp
 from harness.operator.api.cluster import CurrentOperation, UnsettledState
-from harness.operator.api.clusterdeployment import DeletionPolicy
+from harness.operator.api.clusterdeployment import ClusterDeletionPolicy
 from harness.operator.api.resources import APPROVE_ANNOTATION
 from harness.operator.decide.accepted import against
 from harness.operator.decide.desired import Desired, applied_host, digest_of, digests_of
@@ -281,7 +281,7 @@ def test_nothing_begins_that_is_paused_or_refused_or_not_approved(pair: tuple[De
 def test_a_wish_with_all_its_machines_comes_true_in_one_operation(one: Desired) -> None:
     (deploy,), verdict, world = lived(one, Observed(NOW))
     assert (deploy.operation, verdict) == ("deploy", Nothing())
-    (reset,), verdict, world = lived(but(one, deleted=stamp(NOW), deletion=DeletionPolicy()), world)
+    (reset,), verdict, world = lived(but(one, deleted=stamp(NOW), deletion=ClusterDeletionPolicy()), world)
     assert (reset.operation, verdict, world.applied) == ("reset", Nothing(), None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
@@ -20,7 +21,16 @@ from harness.operator.decide.accepted import against
 from harness.operator.decide.backups import SeenBackup
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.due import Situation
-from harness.operator.decide.observed import RECOVER, RESTORING, Observed, SeenRestore, begun, ended, observed
+from harness.operator.decide.observed import (
+    RECOVER,
+    RESTORING,
+    EtcdClient,
+    Observed,
+    SeenRestore,
+    begun,
+    ended,
+    observed,
+)
 from harness.operator.decide.operations import Nothing, due_of, next_operation, plan
 from harness.operator.decide.restores import OPERATIONS, RULES, RestoreAnswer, restore_answer
 from harness.operator.decide.variables import load_releases
@@ -29,7 +39,7 @@ from tests.unit.operator.api.objects import deployment, wanted_set
 from tests.unit.operator.decide.products import known as known_product
 from tests.unit.operator.decide.seen import seen
 from tests.unit.operator.decide.test_properties import many
-from tests.unit.operator.decide.wishes import NOW, claimed, deployed, operation, wait, wish
+from tests.unit.operator.decide.wishes import NOW, claimed, deployed, etcd_wish, members, operation, wait, wish
 from tests.unit.operator.execute import etcd_files, test_object_store
 from tests.unit.operator.execute.test_snapshots import taken
 from tests.unit.pages import ROOT
@@ -155,9 +165,54 @@ def test_what_an_etcd_restore_does_is_one_table() -> None:
     assert met == set(range(len(TABLE))), "every row counts for something"
 
 
+CLIENTS = (EtcdClient("a", "a.1", "/a"), EtcdClient("b", "b.1", "/b"))
+GOING = EtcdClient("gone", "gone.1", "/g", leaving=True)
+# Clusters that have their keys in an etcd, those that somebody has confirmed, and what is said.
+SHARED: tuple[tuple[tuple[EtcdClient, ...], tuple[str, ...], str, str], ...] = (
+    ((), (), "", ""),
+    (CLIENTS, ("a", "b"), "", ""),
+    (CLIENTS, ("b", "a"), "", ""),
+    ((GOING, *CLIENTS), ("a", "b"), "", ""),
+    (CLIENTS, (), "ConfirmsOtherClusters", "spec.confirmClusters is empty, and a, b would go back, by a, b; b is not"),
+    (CLIENTS, ("a",), "ConfirmsOtherClusters", "spec.confirmClusters is a, and a, b would go back"),
+    (CLIENTS, ("a", "b", "c"), "ConfirmsOtherClusters", "spec.confirmClusters is a, b, c, and a, b would go back"),
+    (CLIENTS, ("c",), "ConfirmsOtherClusters", """: to confirm that: `kubectl patch ver undo -n default"""),
+    ((), ("a",), "ConfirmsOtherClusters", "spec.confirmClusters is a, and etcd of store has no keys of other clusters"),
+)
+
+
+@pytest.mark.parametrize(("clients", "confirmed", "reason", "said"), SHARED, ids=lambda cell: str(cell)[:40])
+def test_all_clusters_that_go_back_are_confirmed(
+    clients: tuple[EtcdClient, ...], confirmed: tuple[str, ...], reason: str, said: str
+) -> None:
+    one = etcd_wish(*members(0))
+    begun_with = next_operation(one, Observed(NOW))
+    assert isinstance(begun_with, CurrentOperation)
+    taken = replace(SUNDAY, clusters=("a",))
+    asked = replace(asks(SUNDAY.taken), clusters=confirmed)
+    there = Observed(NOW, sequence=1, applied=begun_with.applies, backups=(taken,), restore=asked, clients=clients)
+    found = answered(one, there)
+    assert found.reason == (reason or "Waiting")
+    assert said in found.message
+    assert (begins(one, there) == "restore") == (not reason)
+    if reason:
+        names = json.dumps([one.cluster for one in clients if not one.leaving])
+        assert f'"confirmClusters": {names}' in found.message
+    unconfirmed = answered(one, replace(there, restore=replace(asked, confirm="")))
+    if clients:
+        assert "b is not in the snapshot, and would lose everything" in unconfirmed.message
+
+
+def test_a_cluster_in_an_etcd_of_others_is_not_restored_by_itself() -> None:
+    found = answered(planes(etcd={"clusterRef": {"name": "store"}}), replace(world(), restore=asks(SUNDAY.taken)))
+    assert (found.phase, found.reason) == ("Failed", "EtcdElsewhere")
+    assert "guest has its keys in EtcdCluster store" in found.message
+
+
 def test_every_rule_is_in_the_table_and_in_the_docs() -> None:
     reasons = {str(rule.reason) for rule in RULES}
-    assert reasons - {reason for _, (_, reason) in TABLE} == {"NotAccepted"}
+    of_shared = {reason for _, _, reason, _ in SHARED} - {""}
+    assert reasons - {reason for _, (_, reason) in TABLE} - of_shared == {"NotAccepted", "EtcdElsewhere"}
     text = (ROOT / "docs/operator/backups.md").read_text(encoding="utf-8")
     assert [reason for reason in reasons if f"`{reason}`" not in text] == []
 

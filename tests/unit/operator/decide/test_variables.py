@@ -91,7 +91,7 @@ def test_a_variable_of_no_field_is_a_setting() -> None:
 
 def test_what_was_applied_has_a_digest_of_each_part() -> None:
     one = wish()
-    assert set(one.digests) == {"version", "source", "settings", "machines", "addons"}
+    assert set(one.digests) == {"version", "source", "settings", "machines", "addons", "clients"}
     assert AppliedState(digests=dict(one.digests)).digests == one.digests
 
 
