@@ -17,7 +17,7 @@ from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.objects import dig
 from harness.kube.resources import CONFIG_MAP, SECRET
 from harness.model import Cell
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_CLUSTER, MACHINE
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_CLUSTER
 from harness.operator.decide.variables import load_releases
 from harness.spec import Spec
 from harness.until import Deadline, NotYet, until
@@ -86,26 +86,22 @@ class Shared:
 
 
 @pytest.fixture(scope="module")
-def shared(lived: Lived, tmp_path_factory: pytest.TempPathFactory) -> Shared:
+def shared(lived: Lived, planned: Cell, tmp_path_factory: pytest.TempPathFactory) -> Shared:
     """Return the EtcdCluster of one member with two clusters, once all three are deployed."""
     api, namespace = lived.api, lived.namespace
     guest = lived.get("guest", CLUSTER_DEPLOYMENT)
-    machine = next(iter(api.list(MACHINE, namespace).items))
-    given = dig(machine, "spec", "kubevirt")
-    image = {"image": given["image"], "disk": given["disk"], "user": machine["spec"]["user"]}
     spec = {
         "version": load_releases().kubernetes[guest["spec"]["version"]]["etcd"],
         "replicas": 1,
-        "machines": {"kubevirt": {**image, **SMALL}},
+        "machines": {"kubevirt": lived.machines_like(planned.machines[0], **SMALL)},
         "source": {name: guest["spec"]["source"][name] for name in ("type", "mirror")},
     }
     api.create(ETCD_CLUSTER, ETCD_CLUSTER.manifest(NAME, namespace, labels={}, spec=spec))
-    size = {"cpus": given["cpus"], "memory": given["memory"]}
     one_set = {
         "name": "cp",
         "roles": ["control-plane", "worker"],
         "replicas": 1,
-        "machines": {"kubevirt": {**image, **size}},
+        "machines": {"kubevirt": lived.machines_like(planned.machines[0])},
     }
     same = {name: guest["spec"][name] for name in OF_GUEST if name in guest["spec"]}
     for name in NAMES:
