@@ -36,7 +36,15 @@ from harness.operator.controllers.machine import ssh_login, steady
 from harness.operator.controllers.machine_phase import follow_clusters, use_of
 from harness.operator.controllers.ssh import KEY_SECONDS, ProbeTrouble, TroubleReason
 from harness.operator.decide.authority import signs_outside
-from harness.operator.decide.observed import CLONE, DEPLOY_ETCD, DRILL, RECONFIGURE_ETCD, SUCCEEDED, UPGRADE_ETCD
+from harness.operator.decide.observed import (
+    CLONE,
+    DEPLOY_ETCD,
+    DRILL,
+    ETCD_USERS,
+    RECONFIGURE_ETCD,
+    SUCCEEDED,
+    UPGRADE_ETCD,
+)
 
 # They put back all that reconfigure does.
 WHOLE = frozenset(
@@ -45,7 +53,7 @@ WHOLE = frozenset(
         *(DEPLOY_ETCD, UPGRADE_ETCD, RECONFIGURE_ETCD),
     }
 )
-QUIET = frozenset({"backup", "certificates", "addons", "defragment", DRILL})  # they write none of the files
+QUIET = frozenset({"backup", "certificates", "addons", "defragment", DRILL, ETCD_USERS})  # they write none of the files
 # What reconfigure.yml puts back; of the other files, an operation that wants another content writes it.
 PUT_BACK = (
     *(f"/etc/kubernetes/manifests/{name}.yaml" for name in ("etcd", "kube-apiserver")),

@@ -334,7 +334,13 @@ def test_a_number_that_may_be_negative_is_taken(name: str, least: int) -> None:
 BY_OTHERS = {
     *("version-older", "components.etcd-older", "network.plugin", "network.pods", "network.services"),
     *("network.dnsDomain", "network.pool", "network.vxlan.vni", "certificates.folder"),
-    *("machineSets.0.name", "machineSets.0.roles", "machineSets.0.replicas", "playbooks.product.configMap"),
+    *(
+        "etcd.clusterRef",
+        "machineSets.0.name",
+        "machineSets.0.roles",
+        "machineSets.0.replicas",
+        "playbooks.product.configMap",
+    ),
 }
 NEW = deployment()
 BEFORE = {**NEW, "spec": filled(defaulted(NEW))}
