@@ -41,12 +41,13 @@ class OpenStep:
 
 @dataclass
 class Steps:
-    """Opens steps of one cell; a step inside another is its child."""
+    """Opens steps of one cell; a step inside another is its child. error: the one that left a step last."""
 
     recorder: Recorder
     cell: str
     attempt: int
     listeners: list[Listener] = field(default_factory=list)
+    error: BaseException | None = None
     _open: list[str] = field(default_factory=list)
 
     @contextmanager
@@ -61,6 +62,7 @@ class Steps:
         try:
             yield opened
         except Exception as error:
+            self.error = error
             self._close(path, opened, began, "failed", describe(error))
             raise
         except BaseException:

@@ -244,8 +244,10 @@ def pytest_runtest_makereport(
     its_cell = state.cell_of(item)
     own = item.config.stash.get(OWN, None)
     error = call.excinfo.value if call.excinfo is not None else None
-    if own is not None and is_step(item) and error is not None and not isinstance(error, VmatrixError):
-        own.ended_by(error)  # in a hook of theirs, which is about every item
+    if is_step(item) and error is not None and not isinstance(error, VmatrixError):
+        theirs = own is not None and own.ended_by(error)  # in a hook of theirs, which is about every item
+        if isinstance(error, Exception) and opened is not None and its_cell is not None and not theirs:
+            opened.record_step(its_cell, item.name.partition("[")[0].removeprefix("test_"), error)
     if opened is None or its_cell is None or is_step(item):
         return report
     if report.when == "setup":

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -207,6 +208,13 @@ class Cells:
             failed = f"{cell.id}: {check.title} FAILED ({check.seconds:.1f} s)"
             self.console.print(failed, markup=False)
         self.recorder.write("check", cell=cell.id, **check.event())
+
+    def record_step(self, cell: Cell, name: str, error: Exception) -> None:
+        """Record the error of an item about a step as a step of its own, unless a step had it: it is a bug of ours."""
+        life = self._lives.get(cell.id)
+        if life is not None and life.steps.error is not error:
+            with suppress(type(error)), life.steps.step(name):
+                raise error
 
     def _overload(self, life: Life) -> str:
         """Say where a cell's hosts were too busy, as of the last seconds: many checks fail at once."""

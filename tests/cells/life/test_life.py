@@ -29,9 +29,9 @@ def test_phase(cell: Cell, life: Life, phase: int) -> None:
 
 @pytest.mark.step("teardown")
 def test_teardown(cell: Cell, life: Life, cells: Cells) -> None:
-    """Everything of the cell is collected, deleted and gone; or the failed cell is kept as requested."""
+    """Everything of the cell is collected, deleted and gone; or the cell is kept as requested."""
     cells.close(cell)
-    assert life.torn_down
+    assert life.torn_down or life.kept
 
 
 @pytest.mark.step("gone")

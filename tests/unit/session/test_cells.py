@@ -14,6 +14,7 @@ from rich.console import Console
 
 from harness import providers
 from harness.artifacts.catalogue import Catalogue, load
+from harness.cell.steps import Steps
 from harness.check_result import CheckResult
 from harness.errors import BadInput, Blame, InfraError, InfraRetriable, ProductError
 from harness.kube.failures import ApiFailure, Overwhelmed, Unreachable
@@ -22,9 +23,11 @@ from harness.model import Cell, Outcome
 from harness.session.cells import Cells, blame_of, cut_off
 from harness.spec.settings import Settings
 from harness.until import TimedOut
+from tests.cells.life import test_life as life_items
 from tests.unit.programs import run_loaded
 
 CELL = Cell("c", {}, "s", (), (), {})
+QUIET = Console(quiet=True)
 
 
 def recorded(
@@ -211,11 +214,26 @@ def test_which_cells_are_kept(
     assert not life.torn_down, "only a teardown says so"
     if life.kept:
         ended = list(done)
-        cells.close(CELL)
-        assert done == ended
-    if life.kept:
+        life_items.test_teardown(CELL, life, cells)
+        assert done == ended, "the item takes it for an end"
         (line,) = (tmp_path / "results.jsonl").read_text(encoding="utf-8").splitlines()
         assert json.loads(line)["event"] == "kept"
+
+
+@pytest.mark.parametrize("told", [False, True], ids=["by no step", "by its step"])
+def test_what_an_item_about_a_step_finds_is_told_once(tmp_path: Path, told: bool) -> None:
+    """Else a run ends with an exit code that nothing explains."""
+    cells = Cells(cast(Any, SimpleNamespace(directory=tmp_path)), open_site=lambda: cast(Any, None), console=QUIET)
+    steps, error = Steps(cells.recorder, CELL.id, 1), AssertionError("it is not torn down")
+    cells._lives[CELL.id] = cast(Any, SimpleNamespace(steps=steps))
+    if told:
+        with pytest.raises(AssertionError), steps.step("teardown"):
+            raise error
+    cells.record_step(CELL, "teardown", error)
+    lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+    (ended,) = [line for line in lines if line["event"] == "step-end"]
+    assert (ended["step"], ended["outcome"], ended["blame"]) == (["teardown"], "failed", "harness")
+    assert ended["summary"] == "AssertionError: it is not torn down"
 
 
 @pytest.mark.parametrize(
