@@ -6,9 +6,8 @@ TOX := .venv/bin/tox
 demo: $(TOX)
 	$(TOX) run -e demo
 
-# What waits for machines (smoke, then embedded, then contract) runs beside what computes, which is nice to it.
 test: $(TOX)
-	$(TOX) run-parallel --parallel 2 --parallel-no-spinner -e lint,smoke,type,unit,embedded,contract,package,lowest
+	$(TOX) run -e lint,type,unit,lowest,package,smoke,embedded,contract
 
 # Debian's python3 has no venv. Root may install it.
 $(TOX): pyproject.toml
