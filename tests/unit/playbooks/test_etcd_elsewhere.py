@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import re
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
-from tests.unit.playbooks.playbook_files import check_refusal, run_here
+from tests.unit.playbooks.playbook_files import check_refusal, refusal_of, run_here
 from tests.unit.playbooks.test_preflight import mistakes
 
 URL = "https://192.0.2.21:2379"
@@ -157,6 +159,9 @@ ROWS = {
 }
 
 
+HIDDEN = "behind-a-firewall"
+
+
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return what Ansible said of all rows."""
@@ -168,9 +173,22 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> str:
     (place / "other-key/client.key").write_bytes((place / "silent/client.key").read_bytes())
     (place / "no-pem/client.crt").write_text("none", encoding="utf-8")
     look = {"ansible.builtin.include_role": {"name": "preflight", "tasks_from": "etcd"}}
-    return run_here(place, [{"tasks": [look]}], {}, **hosts)
+    signed(place / HIDDEN, 5)
+    with socket.create_server(("127.0.0.1", 0)) as hidden:  # it accepts nothing, so that no answer comes
+        url = f"https://127.0.0.1:{hidden.getsockname()[1]}"
+        request = {"cluster_etcd_endpoints": [url], "cluster_etcd_client_path": str(place / HIDDEN)}
+        hosts[HIDDEN] = {"preflight_request": request, "preflight_cluster_exists": False}
+        return run_here(place, [{"tasks": [look]}], {}, **hosts).replace(url, "URL")
 
 
 @pytest.mark.parametrize("row", ROWS)
 def test_an_etcd_that_does_not_serve_is_refused_with_what_is_wrong(row: str, said: str) -> None:
     check_refusal(said, row, ROWS[row][1])
+
+
+def test_an_etcd_that_the_controller_has_no_way_to_is_left_to_control_planes(said: str) -> None:
+    """An executor's pod speaks SSH with machines, and a policy may keep it from all else."""
+    assert re.search(rf"ok: \[{HIDDEN}\] => .*?cannot connect to URL; control planes will report", said, re.DOTALL), (
+        said
+    )
+    assert refusal_of(said, HIDDEN) == ""
