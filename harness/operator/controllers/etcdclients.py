@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -95,8 +96,23 @@ class EtcdClients:
         self.controller = Controller("etcdclients", self.reconcile, workers=1)
         follow(looks.deployments, self.controller.queue)
         follow(looks.clusters, self.controller.queue)
-        looks.deployments.subscribe(self._changed)
+        self._lock = threading.Lock()
+        self._refs: dict[Key, Key] = {}  # the EtcdCluster that each cluster names
+        self._users: dict[Key, set[Key]] = {}  # and the clusters by it
+        looks.deployments.subscribe(self._declared)
         looks.clusters.subscribe(self._changed)
+
+    def _declared(self, event: str, obj: Json) -> None:
+        """Know which clusters name an EtcdCluster: to look through all for each change would cost their square."""
+        key, ref = key_of(obj), dig(obj, "spec", "etcd", "clusterRef", "name")
+        if not is_etcd(obj):
+            with self._lock:
+                if before := self._refs.pop(key, None):
+                    self._users[before].discard(key)
+                if ref and event != "DELETED":
+                    self._refs[key] = (key[0], ref)
+                    self._users.setdefault((key[0], ref), set()).add(key)
+        self._changed(event, obj)
 
     def _changed(self, _: str, obj: Json) -> None:
         """Look at all clusters of the EtcdCluster that a change is about."""
@@ -106,9 +122,10 @@ class EtcdClients:
             dig(obj, "status", "etcdClient", "cluster"),
             dig(obj, "spec", "etcd", "clusterRef", "name"),
         }
-        for one in self._looks.deployments.list(namespace):
-            if dig(one, "spec", "etcd", "clusterRef", "name") in concerned - {None}:
-                self.controller.queue.add(key_of(one))
+        with self._lock:
+            users = [user for one in concerned - {None} for user in self._users.get((namespace, one), ())]
+        for user in users:
+            self.controller.queue.add(user)
 
     def reconcile(self, key: Key) -> float | None:
         """Look at one cluster; return the seconds until the next look, None where only a change matters."""
