@@ -196,10 +196,13 @@ class EtcdClients:
         parts = around.cluster.status.authority.parts if around.cluster and around.cluster.status.authority else ()
         part = next((one for one in parts if one.name == AUTHORITY.name), None)
         if part is None:
-            raise AuthorityRefused("SecretMissing", f"EtcdCluster {state.cluster} has no CA")
+            raise AuthorityRefused(
+                "SecretMissing", f"EtcdCluster {state.cluster} has no CA yet: see its AuthorityValid"
+            )
         data = self._content(part.secret, namespace)
         if judged(AUTHORITY, part.secret, data, now).public_key != part.public_key:
-            raise AuthorityRefused("Changed", f"Secret {part.secret} has another key than EtcdCluster {state.cluster}")
+            said = f"Secret {part.secret} has another key than EtcdCluster {state.cluster}: put that one back"
+            raise AuthorityRefused("Changed", said)
         there = self._cluster.get(SECRET, name, namespace)
         owner = controller_of(there) if there is not None else None
         if there is not None and (owner is None or owner.get("uid") != found.deployment["metadata"]["uid"]):
