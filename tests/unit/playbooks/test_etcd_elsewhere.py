@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
-from tests.unit.playbooks.playbook_files import check_refusal, refusal_of, run_here
+from tests.unit.playbooks.playbook_files import PLAYBOOKS, check_refusal, load, refusal_of, run_here
 from tests.unit.playbooks.test_preflight import mistakes
 
 URL = "https://192.0.2.21:2379"
@@ -157,8 +157,6 @@ ROWS = {
     "other-key": (False, "client.key is not the key of client.crt"),
     "no-pem": (False, "ca.crt, client.crt or client.key is not PEM"),
 }
-
-
 HIDDEN = "behind-a-firewall"
 
 
@@ -192,3 +190,21 @@ def test_an_etcd_that_the_controller_has_no_way_to_is_left_to_control_planes(sai
         said
     )
     assert refusal_of(said, HIDDEN) == ""
+
+
+# How Python's errors say that there is no way; that nobody listens, or that somebody does, is an answer.
+NO_WAY = {
+    "<urlopen error timed out>": True,
+    "<urlopen error _ssl.c:989: The handshake operation timed out>": True,
+    "<urlopen error [Errno 113] No route to host>": True,
+    "<urlopen error [Errno 101] Network is unreachable>": True,
+    "<urlopen error [Errno 111] Connection refused>": False,
+    "HTTP Error 503: Service Unavailable": False,
+    "<urlopen error [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed>": False,
+}
+
+
+@pytest.mark.parametrize("text", NO_WAY)
+def test_what_says_that_there_is_no_way(text: str) -> None:
+    pattern = load(PLAYBOOKS / "roles/preflight/vars/main.yml")["preflight_no_way"]
+    assert bool(re.search(pattern, text)) is NO_WAY[text]
