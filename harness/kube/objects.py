@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -164,6 +165,16 @@ def dig(obj: Mapping[str, Any] | None, *path: str) -> Any:
 
 # Times that are written once and stay: they do not make an object differ.
 TIMES = frozenset({"lastTransitionTime", "lastHeartbeatTime", "lastProbeTime"})
+
+
+def secret_content(secret: Json | None) -> dict[str, bytes]:
+    """Return what a Secret holds, by key; nothing where there is none."""
+    return {key: base64.b64decode(value) for key, value in (dig(secret, "data") or {}).items()}
+
+
+def secret_data(content: Mapping[str, bytes]) -> dict[str, str]:
+    """Return the `data` of a Secret that holds a content, by key."""
+    return {key: base64.b64encode(value).decode() for key, value in content.items()}
 
 
 def ensure(

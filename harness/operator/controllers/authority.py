@@ -5,8 +5,6 @@ Secrets are not watched: a namespace has many that are none of ours. So they are
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
@@ -14,7 +12,7 @@ from pydantic import ValidationError
 
 from harness.kube.client import Json
 from harness.kube.informer import Key
-from harness.kube.objects import controller_of, deleting
+from harness.kube.objects import controller_of, deleting, secret_content, secret_data
 from harness.kube.reconcile import Controller, follow
 from harness.kube.resources import SECRET
 from harness.model import LABEL_MANAGED, MANAGED_BY
@@ -122,11 +120,7 @@ class AuthorityController:
             return self._make(one, name, wish, deployment)
         if not given:
             self._own(found, wish, deployment, begun=begun)
-        try:
-            data = found.get("data") or {}
-            return {key: base64.b64decode(value, validate=True) for key, value in data.items()}
-        except binascii.Error as error:  # an API server stores nothing else
-            raise AuthorityRefused("KeyMissing", f"Secret {name} has no base64") from error
+        return secret_content(found)
 
     def _own(self, secret: Json, wish: ClusterDeployment, deployment: Json, *, begun: bool) -> None:
         """Have a Secret of ours go with its object, or outlive it.
@@ -152,8 +146,7 @@ class AuthorityController:
         cluster, namespace = wish.metadata.name, wish.metadata.namespace
         content = made(one, datetime.now(UTC), lifetime_of(wish))
         labels = {CLUSTER_LABEL: cluster, NAME_LABEL: cluster, LABEL_MANAGED: MANAGED_BY}
-        data = {key: base64.b64encode(value).decode() for key, value in content.items()}
-        body = SECRET.manifest(name, namespace, labels=labels, type=SECRET_TYPE, data=data)
+        body = SECRET.manifest(name, namespace, labels=labels, type=SECRET_TYPE, data=secret_data(content))
         body["metadata"].update(_ownership(wish, deployment))
         self._cluster.create(SECRET, body)
         return content

@@ -37,7 +37,7 @@ from harness.operator.build.job import BuildSettings, build_objects, build_resul
 from harness.operator.build.remote import remote_revision
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.cluster_view import owned_by
-from harness.operator.controllers.secrets import SecretMissing, secret_content
+from harness.operator.controllers.secrets import SecretMissing, named_content
 from harness.operator.decide.delivery import (
     Build,
     BuildEnd,
@@ -148,7 +148,7 @@ class Sources:
         reference = delivery.spec.source.secret_ref
         if reference is None:
             return {}
-        return secret_content(self._cluster, reference.name, delivery.metadata.namespace)
+        return named_content(self._cluster, reference.name, delivery.metadata.namespace)
 
 
 class BuildJobs:

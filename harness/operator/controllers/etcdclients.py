@@ -6,8 +6,6 @@ are not watched: a namespace has many that are none of ours. So they are looked 
 
 from __future__ import annotations
 
-import base64
-import binascii
 import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -20,7 +18,7 @@ from cryptography.x509.oid import NameOID
 from harness.kube.certificates import request, signed, signed_by
 from harness.kube.client import Json
 from harness.kube.informer import Key, key_of
-from harness.kube.objects import controller_of, deleting, dig, ensure, stamp
+from harness.kube.objects import controller_of, deleting, dig, ensure, secret_content, secret_data, stamp
 from harness.kube.reconcile import Controller, follow
 from harness.kube.resources import SECRET
 from harness.model import LABEL_MANAGED, MANAGED_BY
@@ -209,7 +207,7 @@ class EtcdClients:
             remedy = "wait until it is deleted, or delete it"
             raise AuthorityRefused("SecretInUse", f"Secret {name} belongs to another object: {remedy}")
         days = max(RENEW_DAYS, wish.spec.certificates.renew_before_days or 0)
-        end = end_of(_decoded(there), state.user, data[CERTIFICATE], now, days) if there is not None else None
+        end = end_of(secret_content(there), state.user, data[CERTIFICATE], now, days) if there is not None else None
         if end is not None:
             return end
         issuer, key = signer_of(part.secret, data)
@@ -224,23 +222,15 @@ class EtcdClients:
         found = self._cluster.get(SECRET, name, namespace)
         if found is None:
             raise AuthorityRefused("SecretMissing", f"Secret {name} with the CA of etcd is gone: put a copy of it back")
-        return _decoded(found)
-
-
-def _decoded(secret: Json) -> dict[str, bytes]:
-    try:
-        return {key: base64.b64decode(value, validate=True) for key, value in (secret.get("data") or {}).items()}
-    except binascii.Error:  # an API server stores nothing else
-        return {}
+        return secret_content(found)
 
 
 def _secret(name: str, deployment: Json, content: Mapping[str, bytes], *, new: bool) -> Json:
     """Return the Secret of a cluster's certificate; its type never changes."""
     meta = deployment["metadata"]
-    data = {key: base64.b64encode(value).decode() for key, value in content.items()}
     labels = {CLUSTER_LABEL: meta["name"], LABEL_MANAGED: MANAGED_BY}
     kind = {"type": SECRET_TYPE} if new else {}
-    body = SECRET.manifest(name, meta["namespace"], labels=labels, data=data, **kind)
+    body = SECRET.manifest(name, meta["namespace"], labels=labels, data=secret_data(content), **kind)
     body["metadata"]["ownerReferences"] = [owner_of(deployment)]
     return body
 

@@ -35,7 +35,7 @@ from harness.operator.build.signature import verify
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.addons import TOOLING
 from harness.operator.controllers.guest import GuestAccess, NoKubeconfig
-from harness.operator.controllers.secrets import secret_content
+from harness.operator.controllers.secrets import named_content
 from harness.operator.decide.application import (
     PULL_KEY,
     PULL_SECRET_TYPE,
@@ -248,7 +248,7 @@ class Rollouts:
         if deploy.pull_secret_ref is None:
             return None
         name = deploy.pull_secret_ref.name
-        content = secret_content(self._cluster, name, namespace).get(PULL_KEY)
+        content = named_content(self._cluster, name, namespace).get(PULL_KEY)
         if content is None:
             raise NotDeployable(
                 "BadPullSecret",
@@ -265,12 +265,12 @@ class Rollouts:
         if entry.image in self._verified or entry.outcome == "Ready":
             return
         namespace = delivery.metadata.namespace
-        public = secret_content(self._cluster, build.signing_secret_ref.name, namespace).get("cosign.pub")
+        public = named_content(self._cluster, build.signing_secret_ref.name, namespace).get("cosign.pub")
         if public is None:
             raise NotDeployable("NoPublicKey", f"Secret {build.signing_secret_ref.name} has no key cosign.pub")
         config = None
         if build.push_secret_ref is not None:
-            config = secret_content(self._cluster, build.push_secret_ref.name, namespace).get(".dockerconfigjson")
+            config = named_content(self._cluster, build.push_secret_ref.name, namespace).get(".dockerconfigjson")
         verify(entry.image, public, docker_config=config, insecure=build.insecure, seconds=VERIFY_SECONDS)
         self._verified.add(entry.image)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-
 from harness.errors import VmatrixError
 from harness.kube.client import Cluster
+from harness.kube.objects import secret_content
 from harness.kube.resources import SECRET
 
 
@@ -18,7 +17,7 @@ class SecretMissing(VmatrixError):
         super().__init__(f"there is no Secret {name} in the Delivery's namespace", hint="create it")
 
 
-def secret_content(cluster: Cluster, name: str, namespace: str) -> dict[str, bytes]:
+def named_content(cluster: Cluster, name: str, namespace: str) -> dict[str, bytes]:
     """Return what a Secret holds, by key.
 
     Raises:
@@ -27,4 +26,4 @@ def secret_content(cluster: Cluster, name: str, namespace: str) -> dict[str, byt
     secret = cluster.get(SECRET, name, namespace)
     if secret is None:
         raise SecretMissing(name)
-    return {key: base64.b64decode(value) for key, value in (secret.get("data") or {}).items()}
+    return secret_content(secret)

@@ -18,7 +18,17 @@ from harness.errors import VmatrixError
 from harness.kube import certificates
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.informer import Key, key_of
-from harness.kube.objects import condition, controller_of, deleting, dig, ensure, owner_reference, stamp
+from harness.kube.objects import (
+    condition,
+    controller_of,
+    deleting,
+    dig,
+    ensure,
+    owner_reference,
+    secret_content,
+    secret_data,
+    stamp,
+)
 from harness.kube.reconcile import Controller, follow
 from harness.kube.resources import CLUSTER_ROLE_BINDING, CSR, ROLE_BINDING, SECRET, Resource
 from harness.model import LABEL_MANAGED, MANAGED_BY
@@ -178,8 +188,7 @@ class Users:
         part = next((part for part in state.parts if part.name == one.name), None) if state is not None else None
         if part is None:
             raise NotSigned("the CA's Secret is not known, and the cluster has no key to sign with", hint=LOOK)
-        found = dig(self._cluster.get(SECRET, part.secret, user.metadata.namespace), "data") or {}
-        data = {key: base64.b64decode(value) for key, value in found.items()}
+        data = secret_content(self._cluster.get(SECRET, part.secret, user.metadata.namespace))
         try:
             unchanged(judged(one, part.secret, data, now), state)
         except AuthorityRefused as refused:
@@ -208,9 +217,8 @@ class Users:
     def _hand_out(self, found: Json, user: ClusterUser, kubeconfig: bytes, credentials: Credentials) -> None:
         """Make the Secret hold what a user opens the cluster with."""
         content = {KUBECONFIG: kubeconfig, CERTIFICATE: credentials.certificate, KEY: credentials.key}
-        data = {key: base64.b64encode(value).decode() for key, value in content.items()}
         labels = {CLUSTER_LABEL: user.spec.cluster, LABEL_MANAGED: MANAGED_BY}
-        body = SECRET.manifest(secret_name(user), user.metadata.namespace, labels=labels, data=data)
+        body = SECRET.manifest(secret_name(user), user.metadata.namespace, labels=labels, data=secret_data(content))
         body["metadata"]["ownerReferences"] = [owner_reference(found, CLUSTER_USER)]
         ensure(self._cluster, SECRET, body)
 
@@ -248,8 +256,8 @@ class Users:
 
 
 def _credentials(secret: Json | None) -> Credentials | None:
-    data = dig(secret, "data") or {}
-    found = [base64.b64decode(data.get(key) or "") for key in (CERTIFICATE, KEY)]
+    content = secret_content(secret)
+    found = [content.get(key, b"") for key in (CERTIFICATE, KEY)]
     return Credentials(*found) if all(found) else None
 
 

@@ -7,7 +7,6 @@ from the control plane; an etcd that lost its first member cannot.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,7 +16,7 @@ from harness.errors import InfraError, InfraRetriable
 from harness.files import write_atomically
 from harness.kube.client import ApiFailure, Cluster
 from harness.kube.failures import Json
-from harness.kube.objects import dig, parse_time
+from harness.kube.objects import dig, parse_time, secret_content, secret_data
 from harness.kube.resources import SECRET
 from harness.operator.api.resources import GIVEN_UP
 from harness.operator.execute import logs, termination
@@ -39,8 +38,8 @@ class OwnObjects:
             InfraRetriable: there is no such Secret.
         """
         if self.cluster is not None:
-            for name, content in (self._state(self.cluster).get("data") or {}).items():
-                write_atomically(target / name, base64.b64decode(content), mode=0o600)
+            for name, content in secret_content(self._state(self.cluster)).items():
+                write_atomically(target / name, content, mode=0o600)
 
     def save(self, files: Mapping[str, bytes]) -> None:
         """Keep these files of the cluster and no others; write nothing where they are kept already.
@@ -50,7 +49,7 @@ class OwnObjects:
         """
         if self.cluster is None:
             return
-        wanted = {name: base64.b64encode(content).decode() for name, content in sorted(files.items())}
+        wanted = secret_data(files)
         for last in (False, True):
             found = self._state(self.cluster)
             if (found.get("data") or {}) == wanted:
