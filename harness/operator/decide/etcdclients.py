@@ -186,6 +186,11 @@ class _Asking:
         known = users if isinstance(users, list) else []
         return self.held and {"name": user_of(self.wish), "prefix": self.prefix} in known
 
+    @property
+    def going(self) -> bool:
+        """Tell whether the EtcdCluster is being deleted."""
+        return deleting(self.around.etcd or {})
+
     def says(self, kind: str) -> Json:
         return condition(self.around.etcd or {}, kind) or {}
 
@@ -203,7 +208,8 @@ def _another(asking: _Asking) -> str:
 
 
 def _going(asking: _Asking) -> str:
-    return f"{asking.what} is being deleted" if deleting(asking.around.etcd or {}) else ""
+    """Return why no cluster begins with it; one that has its keys there goes on, since the deletion waits for it."""
+    return f"{asking.what} is being deleted" if asking.going and not (asking.made and asking.fixed) else ""
 
 
 def _taken(asking: _Asking) -> str:
@@ -239,11 +245,12 @@ def _unknown(asking: _Asking) -> str:
     return f"the operation {USERS_OPERATION} of {asking.what} makes its user" + (f": {said}" if said else "")
 
 
+DELETING = "EtcdClusterDeleting"
 # What a cluster waits for before it can use its EtcdCluster: the first row that applies says it.
 RULES: tuple[tuple[str, Callable[[_Asking], str]], ...] = (
     ("NoEtcdCluster", _absent),
     ("AnotherEtcdCluster", _another),
-    ("EtcdClusterDeleting", _going),
+    (DELETING, _going),
     ("PrefixTaken", _taken),
     ("EtcdNotDeployed", _not_deployed),
     ("AuthorityUnusable", _unsigned),
@@ -260,6 +267,8 @@ def _unready(asking: _Asking) -> str:
     if phase in ("Ready", "Updating", "Waiting"):
         return ""
     if healthy.get("status") == "False" and healthy.get("reason") in WELL_ENOUGH:
+        return ""
+    if asking.going and healthy.get("status") != "False":
         return ""
     said = ready.get("message", "")
     return f"{asking.what} is {phase or 'not ready'}" + (f": {said}" if said else "")
@@ -280,6 +289,10 @@ def client_state(
     kept = asking.held or asking.fixed
     endpoints = sorted(endpoints_of(asking.applied)) if reserved or asking.held else []
     unready = _unready(asking) if not reason else ""
+    if not reason and not unready and asking.going:
+        well, said = DELETING, f"{asking.what} is being deleted, which waits until no cluster has its keys there"
+    else:
+        well, said = USABLE, unready
     known = before if before is not None and kept else EtcdClientState(cluster=asking.name)
     return known.model_copy(
         update={
@@ -290,8 +303,8 @@ def client_state(
             "made": asking.made,
             "usable": not reason,
             "ready": not reason and not unready,
-            "reason": reason or (NOT_READY if unready else USABLE),
-            "message": message or unready,
+            "reason": reason or (NOT_READY if unready else well),
+            "message": message or said,
             "endpoints": tuple(endpoints) or known.endpoints,
         }
     )

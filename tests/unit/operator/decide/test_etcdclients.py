@@ -142,6 +142,18 @@ WAITS: tuple[tuple[str, EtcdClientState, str], ...] = (
     ("EtcdNotDeployed", state(None, store("Deploying")), "store is not deployed yet: etcd-users runs"),
     ("AuthorityUnusable", state(None, store(), of_store(authority={"message": "it has expired"})), "has expired"),
     ("UserNotMade", state(None, store(), of_store(), held(), before=known()), "etcd-users of EtcdCluster store makes"),
+    (
+        "EtcdNotReady",
+        state(
+            None,
+            store("Deleting", deleted="2026", healthy="NoQuorum"),
+            of_store(ENTRY),
+            held(),
+            before=known(),
+            fixed=True,
+        ),
+        "EtcdCluster store is Deleting",
+    ),
     ("EtcdNotReady", state(None, store("Degraded"), of_store(ENTRY), held(), before=known()), "store is Degraded"),
 )
 
@@ -166,6 +178,14 @@ def test_a_prefix_is_reserved_before_the_user_is_made_and_then_it_is_used() -> N
     assert first.endpoints == (ENDPOINT,)
     found = state(None, store(), of_store(ENTRY), held(), before=first)
     assert (found.usable, found.ready, found.reason, found.message) == (True, True, "Usable", "")
+
+
+def test_a_cluster_that_holds_the_deletion_of_its_etcd_goes_on_and_none_begins_with_it() -> None:
+    going = store("Deleting", deleted="2026")
+    found = state(None, going, of_store(ENTRY), held(), before=known(), fixed=True)
+    assert (found.usable, found.ready, found.reason) == (True, True, "EtcdClusterDeleting")
+    assert "which waits until no cluster has its keys there" in found.message
+    assert not state(None, going, of_store(ENTRY), held(), before=known()).usable
 
 
 @pytest.mark.parametrize("reason", ["SlowDisk", "SlowPeers", "QuotaAlmostUsed"])
