@@ -36,7 +36,8 @@ from harness.operator.api.resources import (
 from harness.operator.build.job import BuildSettings, build_objects, build_result
 from harness.operator.build.remote import remote_revision
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.cluster_view import owned_by
+from harness.operator.controllers.cluster_view import final_pods, owned_by
+from harness.operator.controllers.executions import has_ended
 from harness.operator.controllers.secrets import SecretMissing, named_content
 from harness.operator.decide.delivery import (
     Build,
@@ -181,6 +182,8 @@ class BuildJobs:
                 why = (error.reason or "NotCreated", error.with_hint)
                 return progressed(delivery.status, entry, entry.stage or "", why), FOLLOW_SECONDS
         pods = [pod for pod in self.pods.list(namespace) if _of_job(pod, job)]
+        if has_ended(job):
+            pods = final_pods(self._cluster, job, pods)
         result = build_result(job, pods)
         if result is None:
             return delivery.status, FOLLOW_SECONDS

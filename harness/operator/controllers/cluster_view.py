@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -164,8 +164,7 @@ class ClusterLooks:
 
     def pods_of(self, namespace: str, job: str) -> list[Json]:
         """Return the pods of a Job, the latest first."""
-        found = self.pods.by(_job, (namespace, job))
-        return sorted(found, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
+        return latest_first(self.pods.by(_job, (namespace, job)))
 
     def _claimed(self, deployment: Json, cluster: Json | None) -> tuple[DeclaredMachine, ...]:
         """Return the Machines of a cluster: also those whose claim somebody removed, until it is put back."""
@@ -210,7 +209,7 @@ def follow_backups(looks: ClusterLooks, queue: Queue) -> None:
 
 def _job(pod: Json) -> Key:
     """Return the Job that a pod belongs to."""
-    return pod["metadata"]["namespace"], labels_of(pod).get("batch.kubernetes.io/job-name", "")
+    return pod["metadata"]["namespace"], labels_of(pod).get(JOB_LABEL, "")
 
 
 def of_uid(child: Json) -> str | None:
@@ -224,9 +223,32 @@ def owned_by(child: Json, owner: Json) -> bool:
     return uid in (labels_of(child).get(UID_LABEL), (controller_of(child) or {}).get("uid"))
 
 
+JOB_LABEL = "batch.kubernetes.io/job-name"
+OVER = ("Succeeded", "Failed")  # phases of a pod that does not run any more
+
+
+def final_pods(api: Cluster, job: Json, pods: Sequence[Json]) -> list[Json]:
+    """Return the pods of a Job that has ended, the latest first.
+
+    The copies of Jobs and of pods are not of one moment: where a pod has not ended in its copy, the API is asked.
+
+    Args:
+        pods: as the local copy has them.
+    """
+    if not pods or any(phase(pod) not in OVER for pod in pods):
+        namespace, name = key_of(job)
+        pods = api.list(POD, namespace, labels=f"{JOB_LABEL}={name}").items
+    return latest_first(pods)
+
+
+def latest_first(pods: Iterable[Json]) -> list[Json]:
+    """Return pods by when they were made."""
+    return sorted(pods, key=lambda pod: str(dig(pod, "metadata", "creationTimestamp")), reverse=True)
+
+
 def still_run(api: Cluster, namespace: str, labels: str) -> bool:
     """Tell whether executors' pods with these labels, as the API has them, may still be changing machines."""
-    return any(phase(pod) not in {"Succeeded", "Failed"} for pod in api.list(POD, namespace, labels=labels).items)
+    return any(phase(pod) not in OVER for pod in api.list(POD, namespace, labels=labels).items)
 
 
 def is_cancelled(deployment: Json | None, operation: Json) -> bool:

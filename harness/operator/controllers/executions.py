@@ -33,7 +33,15 @@ from harness.operator.api.etcd import ABSENT, LOCKED, SnapshotFacts, SnapshotPla
 from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL, GIVEN_UP
 from harness.operator.api.rules import ETCD_USERS
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.cluster_view import ClusterLooks, Workable, is_cancelled, of_uid, owned_by, still_run
+from harness.operator.controllers.cluster_view import (
+    ClusterLooks,
+    Workable,
+    final_pods,
+    is_cancelled,
+    of_uid,
+    owned_by,
+    still_run,
+)
 from harness.operator.controllers.guest import hand_out, take_back
 from harness.operator.decide.etcdclients import cluster_of
 from harness.operator.decide.observed import ADOPT, CHECKS, DRILL, RESET, drilled, unsettled_after
@@ -454,7 +462,7 @@ class Executions:
     def _end(self, cluster: Json, operation: Json, job: Json) -> None:
         """Write the end of an operation."""
         namespace, name = key_of(job)
-        pods = self._looks.pods_of(namespace, name)
+        pods = final_pods(self._cluster, job, self._looks.pods_of(namespace, name))
         late = too_late(operation, job, pods)
         end = late or termination_of(job, pods, partial(self._kept, cluster, name))
         times = dig(job, "status", "startTime"), ended_at(job)

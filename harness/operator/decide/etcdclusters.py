@@ -16,7 +16,7 @@ from harness.kube.objects import dig
 from harness.operator.api.cluster import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.etcdcluster import MEMBER, EtcdCluster
-from harness.operator.api.resources import CLUSTER_DEPLOYMENT, ETCD_CLUSTER
+from harness.operator.api.resources import CLUSTER_DEPLOYMENT, ETCD_CLUSTER, RESET_FINALIZER
 from harness.operator.api.rules import HOSTS, variable, variable_mistakes
 from harness.operator.api.schedules import schedule_mistakes
 from harness.operator.api.sets import ETCD
@@ -153,13 +153,18 @@ def _host(address: str) -> str:
 
 
 def elder(first: Json | None, second: Json | None) -> Json | None:
-    """Return which of two objects of one name has it: a ClusterDeployment and an EtcdCluster have a Cluster each."""
+    """Return which of two objects of one name has it: a ClusterDeployment and an EtcdCluster have a Cluster each.
+
+    Of two that were made in the same second, it is the one for which something is done already.
+    """
     found = [one for one in (first, second) if one is not None]
     return min(found, key=_age, default=None)
 
 
-def _age(obj: Json) -> tuple[str, bool]:
-    return str(obj["metadata"].get("creationTimestamp", "")), obj.get("kind") != CLUSTER_DEPLOYMENT.kind
+def _age(obj: Json) -> tuple[str, bool, bool]:
+    meta = obj["metadata"]
+    begun = RESET_FINALIZER in (meta.get("finalizers") or ())
+    return str(meta.get("creationTimestamp", "")), not begun, obj.get("kind") != CLUSTER_DEPLOYMENT.kind
 
 
 def name_taken(own: Json, other: Json | None) -> SpecMistake | None:

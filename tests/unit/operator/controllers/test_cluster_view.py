@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from harness.kube.reconcile import Queue
+from harness.kube.resources import POD
 from harness.operator.api.cluster import CurrentOperation
-from harness.operator.controllers.cluster_view import Workable, follow_backups, owned_by
+from harness.operator.controllers.cluster_view import Workable, final_pods, follow_backups, owned_by
 from harness.operator.decide.due import Wait, WaitReason
+from tests.unit.fake_cluster import FakeCluster
 from tests.unit.operator.controllers.backed_up import backup, restore
 from tests.unit.operator.controllers.looks import UID, cluster, declared, given, looks, seen
 
@@ -88,3 +90,20 @@ def test_a_machine_in_use_whose_claim_somebody_removed_is_still_the_cluster_s(ma
     robbed["metadata"]["creationTimestamp"] = made
     view = seen(declared(), cluster(applied=applied, sequence=1, history=[past]), robbed)
     assert [machine.metadata.name for machine in view.machines] == machines
+
+
+def test_how_pods_have_ended_is_asked_for_where_the_local_copy_is_behind() -> None:
+    job = {"metadata": {"name": "guest-1-drill", "namespace": "default"}}
+    meta = {"namespace": "default", "labels": {"batch.kubernetes.io/job-name": "guest-1-drill"}}
+    moments = {"a": "2026-01-01T00:00:00Z", "b": "2026-01-02T00:00:00Z"}
+    now = [
+        {"metadata": {**meta, "name": name, "creationTimestamp": made}, "status": {"phase": "Failed"}}
+        for name, made in moments.items()
+    ]
+    before = [{**pod, "status": {"phase": "Running"}} for pod in now[:1]]
+    api = FakeCluster({POD: now})
+    assert [pod["metadata"]["name"] for pod in final_pods(api, job, before)] == ["b", "a"]
+    assert [pod["metadata"]["name"] for pod in final_pods(api, job, ())] == ["b", "a"]
+    asked = len(api.asked)
+    assert final_pods(api, job, now[:1]) == now[:1]
+    assert len(api.asked) == asked, "a whole copy is enough"

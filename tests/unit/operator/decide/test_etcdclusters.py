@@ -10,7 +10,7 @@ import pytest
 
 from harness.operator.api.cluster import AppliedState, CurrentOperation
 from harness.operator.api.machine import MachineEtcd
-from harness.operator.api.resources import ETCD_CLUSTER
+from harness.operator.api.resources import ETCD_CLUSTER, RESET_FINALIZER
 from harness.operator.decide.authority import authorities_of
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.due import Wait, WaitReason
@@ -235,6 +235,9 @@ def test_of_two_objects_of_one_name_the_older_one_has_it() -> None:
     assert elder(one, other) is other
     other["metadata"]["creationTimestamp"] = "2026-01-02"
     assert elder(one, other) is one, "of the same second, the ClusterDeployment"
+    other["metadata"]["finalizers"] = [RESET_FINALIZER]
+    assert elder(one, other) is other, "unless something was done for the other one"
+    other["metadata"].pop("finalizers")
     taken = name_taken(other, one)
     assert taken is not None
     assert taken.text.startswith("metadata.name: ClusterDeployment store has this name")
