@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from harness.cell.finalizers import is_own
-from harness.cell.product.declared_wait import own_pods
+from harness.cell.product.declared_wait import KILLS, kills_of, own_pods
 from harness.errors import BadInput, HarnessBug, ProductError, VmatrixError
 from harness.kube.client import ApiFailure, Cluster, Json, Unreachable
 from harness.kube.informer import Informer, revision_of
@@ -370,6 +370,9 @@ class Chaos:
             self.cluster.request("POST", POD.path(self.namespace, name, "eviction"), body=body)
             return
         for pod in [executor] if blow.part == "executor" else self._managers():
+            if blow.part == "manager":  # before, so that no look takes its restart for a crash
+                kills = {"metadata": {"annotations": {KILLS: str(kills_of(pod) + 1)}}}
+                self.cluster.merge(POD, pod["metadata"]["name"], kills, self.namespace)
             killed = kill(id_of(pod))
             if killed is None:
                 raise HarnessBug(f"the setting chaos: {blow.text} of pod {pod['metadata']['name']}: {LATE}", hint=HINT)

@@ -27,6 +27,7 @@ from harness.until import Deadline, NotYet, TimedOut, until
 NOT_PULLED = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 PASSING_LOOKS = 5  # of a second: controllers see objects that are applied together one after the other
 CRASHES = 3  # of one container: whatever it waited for at first is there by then
+KILLS = "vmatrix.dev/kills"  # annotation of a pod: how often the setting `chaos` has killed its containers
 LINES = 200  # of a controller's log, in a failed phase's
 
 
@@ -75,6 +76,11 @@ def own_pods(cluster: Cluster, namespace: str) -> list[Json]:
     return [pod for pod in cluster.list(POD, namespace).items if is_own(pod)]
 
 
+def kills_of(pod: Json) -> int:
+    """Return how often the containers of a pod were killed on request: these restarts are not crashes."""
+    return int((pod["metadata"].get("annotations") or {}).get(KILLS, 0))
+
+
 def _trouble(pod: Json) -> Iterator[VmatrixError]:
     name = f"pod {pod['metadata']['name']}"
     placed = condition(pod, "PodScheduled")
@@ -86,7 +92,8 @@ def _trouble(pod: Json) -> Iterator[VmatrixError]:
         if waiting.get("reason") in NOT_PULLED:
             said = f"the image {state.get('image')} of {name} cannot be pulled: {waiting.get('message', '')}"
             yield HarnessBug(said, hint="the run pushes it into the registry, which the node must be able to read")
-        if waiting.get("reason") == "CrashLoopBackOff" and state.get("restartCount", 0) >= CRASHES:
+        crashes = state.get("restartCount", 0) - kills_of(pod)
+        if waiting.get("reason") == "CrashLoopBackOff" and crashes >= CRASHES:
             last = dig(state, "lastState", "terminated") or {}
             said = f"container {state['name']} of {name} crashes (exit code {last.get('exitCode')})"
             hint = "the phase's log ends with its last lines"

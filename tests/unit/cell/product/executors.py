@@ -54,6 +54,12 @@ class Played:
             raise Unreachable("nothing came for long")
         yield from self.log[name]
 
+    def merge(self, resource: Resource, name: str, patch: Json, namespace: str) -> Json:
+        """Merge annotations into an object."""
+        found = next(one for one in self._objects[resource.kind].values() if one["metadata"]["name"] == name)
+        found["metadata"].setdefault("annotations", {}).update(patch["metadata"]["annotations"])
+        return found
+
     def request(self, method: str, path: str, **_: Any) -> Json:
         """Take a request in."""
         self.posted.append(path)

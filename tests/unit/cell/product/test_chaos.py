@@ -14,8 +14,10 @@ import pytest
 
 from harness.cell.product import chaos as chaos_module
 from harness.cell.product.chaos import Chaos
+from harness.cell.product.declared_wait import kills_of
 from harness.errors import BadInput, HarnessBug, ProductError
 from harness.kube.client import Cluster
+from harness.kube.resources import POD
 from harness.spec.settings import blows
 from harness.until import Deadline, NotYet, until
 from tests.unit.cell.product.executors import Played, job, pod
@@ -92,6 +94,7 @@ def test_each_program_is_ended_at_its_task_and_all_is_written_down(
         first(played)
         judged(chaos, played, "guest-1-deploy-2")
     assert killed == ["one-id", "manager-id"]
+    assert [kills_of(one) for one in played.list(POD).items if one["metadata"]["name"] == "manager"] == [1]
     lines = [json.loads(line) for line in (tmp_path / "chaos.jsonl").read_text().splitlines()]
     struck = [(line["blow"], line["pod"], line["pid"]) for line in lines if line["event"] == "BLOW"]
     assert struck == [

@@ -10,13 +10,15 @@ from typing import Any, cast
 import pytest
 
 from harness.cell.product import declared_wait
-from harness.cell.product.declared_wait import PASSING_LOOKS, Watched, addresses, deleted
+from harness.cell.product.declared_wait import KILLS, PASSING_LOOKS, PodWatch, Watched, addresses, deleted
+from harness.cell.product.protocol import OuterCluster
 from harness.errors import ProductError
 from harness.kube.client import Json
-from harness.kube.resources import Resource
+from harness.kube.resources import POD, Resource
 from harness.spec import load_spec
 from harness.spec.models.product_declared import AlsoDone, DeclaredOptions, MadeMachines
 from harness.until import Deadline, NotYet
+from tests.unit.fake_cluster import FakeCluster
 from tests.unit.pages import ROOT
 
 MAKES = MadeMachines(apply="machines.yml.j2", kind="Machine", address="{.status.address}")
@@ -85,6 +87,21 @@ def test_nothing_is_asked_where_no_machine_leaves() -> None:
     seen = Seen({})
     deleted(cast("Watched", seen), MAKES, [], SOON)
     assert seen.told == []
+
+
+CRASHING = {"waiting": {"reason": "CrashLoopBackOff"}}
+# Restarts of a container that waits for its next one, kills on request, and whether it crashes.
+RESTARTS = ((2, 0, False), (3, 0, True), (4, 2, False), (5, 2, True), (9, 9, False))
+
+
+@pytest.mark.parametrize(("restarts", "kills", "crashes"), RESTARTS)
+def test_a_container_that_was_killed_on_request_does_not_crash(restarts: int, kills: int, crashes: bool) -> None:
+    states = [{"name": "manager", "state": CRASHING, "restartCount": restarts}]
+    meta = {"name": "operator", "namespace": "cell", "annotations": {KILLS: str(kills)}}
+    api = FakeCluster({POD: [{"metadata": meta, "status": {"phase": "Running", "containerStatuses": states}}]})
+    outer = cast("OuterCluster", SimpleNamespace(cluster=api, timeouts=SimpleNamespace(unschedulable=0.0)))
+    said = PodWatch(outer, "cell").said()
+    assert bool(said) == crashes, said
 
 
 GUEST = Resource("example.org", "v1", "guests", "Guest")
