@@ -57,6 +57,7 @@ NAME = "tox-kind-release"
 CHAIN = "nft add chain ip trial forward '{ type filter hook forward priority 0; }'"
 RESTART_SECONDS = 300.0
 VERSIONS = {"kubevirt": "v1.9.0", "cdi": "v1.66.0"}
+UNPINNED = 'sha256: ""'
 Json = dict[str, Any]
 
 
@@ -166,19 +167,24 @@ def up(file: Path, *, check: bool = True) -> Any:
     return commands.up(NAME, "--releases", str(file), kubevirt="release", check=check)
 
 
-def test_nothing_is_installed_without_a_checksum(site: Path) -> None:
+def test_what_cannot_be_downloaded_is_not_installed(site: Path) -> None:
+    manifest = site.with_name("kubevirt-cr.yaml")
+    away = manifest.rename(manifest.with_suffix(".away"))
+    before = site.read_text()
+
     done = up(site, check=False)
 
-    assert done.returncode == 2
-    assert "releases.yml:3" in done.stdout
-    assert "vmatrix infra pin" in done.stdout
-    assert not layout_of(NAME, "kind").root.exists()
+    away.rename(manifest)
+    assert done.returncode == 3
+    assert "kubevirt-cr.yaml" in done.stdout
     assert containers(NAME) == []
+    site.write_text(before)
 
 
-def test_checksums_are_recorded_once_and_held_to(site: Path) -> None:
+def test_checksums_are_recorded_by_a_command_and_held_to(site: Path) -> None:
+    unpinned = site.read_text()
     vmatrix("infra", "pin", "--releases", str(site), seconds=60)
-    assert '""' not in site.read_text()
+    assert UNPINNED not in site.read_text()
     manifest = site.with_name("cdi-operator.yaml")
     genuine = manifest.read_text()
     manifest.write_text(genuine + "# changed by somebody\n")
@@ -189,10 +195,12 @@ def test_checksums_are_recorded_once_and_held_to(site: Path) -> None:
     assert done.returncode == 3
     assert "has the wrong checksum" in done.stdout
     assert containers(NAME) == []
+    site.write_text(unpinned)
 
 
 def test_an_installation_that_was_killed_is_broken(site: Path) -> None:
-    """No operator answers, so the installation waits; the command is killed there."""
+    """No operator answers, so the installation waits; the command is killed there. The first use records checksums."""
+    assert UNPINNED in site.read_text()
     words = ["infra", "up", "--provider", "kind", "--kubevirt", "release", "--releases", str(site), "--name", NAME]
     child = subprocess.Popen([VMATRIX, *words], start_new_session=True)
 
@@ -206,6 +214,7 @@ def test_an_installation_that_was_killed_is_broken(site: Path) -> None:
     until(applied, deadline=Deadline.after(UP_SECONDS), what="the releases to be applied")
     child.kill()
     child.wait()
+    assert UNPINNED not in site.read_text()
 
     status = vmatrix("infra", "status", "--name", NAME, seconds=120, check=False)
     assert status.returncode == 3
