@@ -231,12 +231,15 @@ def _instance(
 
 
 def _facts(infra: InstanceProvider) -> dict[str, Any]:
-    """Return the facts of an instance, with its mirror and the registry that pods push to (`deliveries`), if any."""
-    pushed_to = infra.deliveries()
+    """Return the facts of an instance, with its mirror.
+
+    If pods have a registry, too: where they push to it (`deliveries`), and where guests pull from it (`pulls`).
+    """
+    registry = {"deliveries": infra.deliveries(), "pulls": infra.pulls()}
     return {
         **infra.describe(),
         "mirror": asdict(infra.mirror()),
-        **({"deliveries": pushed_to} if pushed_to else {}),
+        **{name: address for name, address in registry.items() if address},
     }
 
 

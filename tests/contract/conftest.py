@@ -41,6 +41,7 @@ class Infra:
 
     admin: its owner's client. The harness's own calls are made with a job's (see the fixture `cluster`).
     mirror: what guests read from; without addresses where the caller named none.
+    pulls: the registry that guests pull deliveries from, HOST:PORT; "" without one.
     """
 
     admin: Cluster
@@ -48,6 +49,7 @@ class Infra:
     host_address: str
     boot_image: Callable[[], GoldenImage]
     mirror: Mirror
+    pulls: str
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -62,6 +64,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--registry", help="address of a registry that serves images, for use with --kubeconfig")
     parser.addoption("--mirror-ipv6", help="the mirror's URL for guests that have an IPv6 address, if it has one")
     parser.addoption("--registry-ipv6", help="the registry's address for such guests")
+    parser.addoption(
+        "--pulls", default="", help="address of a registry that guests pull deliveries from, if it has one"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -90,10 +95,11 @@ def infra(request: pytest.FixtureRequest) -> Iterator[Infra]:
     http, registry, http6, registry6 = (request.config.getoption(name) or "" for name in MIRROR)
     mirror = Mirror(http=http, registry=registry, ipv6=Mirror(http=http6, registry=registry6) if http6 else None)
     pods: bool = request.config.getoption("--pods")
-    with existing(Path(given), image, mirror) if given is not None else embedded(image, pods=pods) as reached:
+    pulls: str = request.config.getoption("--pulls")
+    with existing(Path(given), image, mirror, pulls) if given is not None else embedded(image, pods=pods) as reached:
         admin = Cluster.from_kubeconfig(reached.kubeconfig, patience=limits.patience())
         here = host_address(reached.kubeconfig, address)
-        yield Infra(admin, reached.kubeconfig, here, reached.boot_image, reached.mirror)
+        yield Infra(admin, reached.kubeconfig, here, reached.boot_image, reached.mirror, reached.pulls)
 
 
 @pytest.fixture(scope="session")

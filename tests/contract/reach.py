@@ -24,11 +24,15 @@ PUBLISHED_IMAGE = "debian-13-genericcloud"
 
 @dataclass(frozen=True)
 class Reached:
-    """An infra API, how to get a disk image that its machines boot, and what its guests read from."""
+    """An infra API, how to get a disk image that its machines boot, and what its guests read from.
+
+    pulls: the registry that guests pull deliveries from, HOST:PORT; "" without one.
+    """
 
     kubeconfig: Path
     boot_image: Callable[[], GoldenImage]
     mirror: Mirror
+    pulls: str = ""
 
 
 def _image(name: str, mirror: Mirror) -> Callable[[], GoldenImage]:
@@ -48,10 +52,10 @@ def orphans() -> list[str]:
 
 
 @contextmanager
-def existing(kubeconfig: Path, image: str | None, mirror: Mirror) -> Iterator[Reached]:
+def existing(kubeconfig: Path, image: str | None, mirror: Mirror, pulls: str) -> Iterator[Reached]:
     """Use a cluster that is there; its machines boot an image from a mirror, or else from its publisher."""
     default = BUILT_IMAGE if mirror.http else PUBLISHED_IMAGE
-    yield Reached(kubeconfig, _image(image or default, mirror), mirror)
+    yield Reached(kubeconfig, _image(image or default, mirror), mirror, pulls)
 
 
 @contextmanager
@@ -66,6 +70,6 @@ def embedded(image: str | None, *, pods: bool = False) -> Iterator[Reached]:
     try:
         provider.up()
         mirror = provider.mirror()
-        yield Reached(provider.kubeconfig(), _image(image or BUILT_IMAGE, mirror), mirror)
+        yield Reached(provider.kubeconfig(), _image(image or BUILT_IMAGE, mirror), mirror, provider.pulls())
     finally:
         provider.down()

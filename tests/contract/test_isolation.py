@@ -191,6 +191,17 @@ def test_a_guest_writes_nothing_into_the_registry(
     )
 
 
+@pytest.mark.parametrize("name", ["", "application"])
+def test_a_guest_without_a_login_reads_and_writes_nothing_of_deliveries(
+    infra: Infra, cells: tuple[Cell, Cell], name: str
+) -> None:
+    if not infra.pulls:
+        pytest.skip("guests pull no deliveries here (--pods, or --pulls)")
+    path = f"{name}/blobs/uploads/" if name else ""
+    for method in ("GET", "POST") if name else ("GET",):
+        assert cells[0].status(method, f"http://{infra.pulls}/v2/{path}")[0] == 401
+
+
 @pytest.mark.parametrize("method", ["PUT", "POST", "PATCH", "DELETE"])
 def test_a_guest_writes_nothing_into_the_mirror(infra: Infra, cells: tuple[Cell, Cell], method: str) -> None:
     code, body = cells[0].status(method, f"{infra.mirror.http}/images/mine", "--data", "x" * 2000)
@@ -202,7 +213,7 @@ def test_a_guest_reaches_nothing_else_of_its_host(infra: Infra, cells: tuple[Cel
     cell, _ = cells
     served = [mirror for mirror in (infra.mirror, infra.mirror.ipv6) if mirror is not None]
     urls = [urlsplit(url) for mirror in served for url in (mirror.http, f"//{mirror.registry}")]
-    read = {(url.hostname, url.port) for url in urls}
+    read = {(url.hostname, url.port) for url in (*urls, urlsplit(f"//{infra.pulls}")) if url.port}
     gateway, hardware = way(cell, str(urls[0].hostname))
     addresses = sorted({*addresses_of_host(), gateway, link_local(hardware)})
     with everywhere() as (port, udp):

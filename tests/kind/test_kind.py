@@ -157,6 +157,7 @@ def test_the_contract_holds_under_the_least_role() -> None:
     words += ["--kubeconfig", facts["kubeconfig"], "--mirror", facts["mirror"]["http"]]
     words += ["--registry", facts["mirror"]["registry"]]
     words += ["--mirror-ipv6", facts["mirror"]["ipv6"]["http"], "--registry-ipv6", facts["mirror"]["ipv6"]["registry"]]
+    words += ["--pulls", facts["pulls"]]
 
     done = proc.run(words, timeout=CONTRACT_SECONDS, check=False, cwd=paths.project_dir(), on_line=print)
 

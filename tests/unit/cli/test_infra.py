@@ -134,6 +134,9 @@ def test_describe_of_half_an_instance_shows_it_and_fails(words: list[str], monke
         def deliveries(self) -> str:
             return "d:5001"
 
+        def pulls(self) -> str:
+            return "d:5002"
+
         def status(self) -> InstanceStatus:
             return seen
 
@@ -142,7 +145,7 @@ def test_describe_of_half_an_instance_shows_it_and_fails(words: list[str], monke
     done = runner.invoke(app, ["infra", "describe", "--name", "unit", *words])
 
     assert "broken" in done.stdout
-    assert "d:5001" in done.stdout
+    assert all(text in done.stdout for text in ("d:5001", "d:5002"))
     assert isinstance(done.exception, InfraError)
     assert done.exception.exit_code == EXIT_INFRA
     assert done.exception.detail == "mirror: not started\nCDI is gone"
