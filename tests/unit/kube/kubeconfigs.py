@@ -109,7 +109,15 @@ def told(word: str) -> str:
 
 
 NOT_JSON = (  # values that YAML has, or that are not of their tag
-    *("!!timestamp 2020-01-01", "!!timestamp x", "!!binary aGk=", "!!binary x", "!!set {x}", "!!omap [a]", "!!pairs []"),
+    *(
+        "!!timestamp 2020-01-01",
+        "!!timestamp x",
+        "!!binary aGk=",
+        "!!binary x",
+        "!!set {x}",
+        "!!omap [a]",
+        "!!pairs []",
+    ),
     *("!!int abc", "!!float x", "!!python/name:os.system ''", "0b_", "9" * 5000, "&a [*a]", "{? [a] : b}"),
 )
 CLUSTERS = (
