@@ -254,7 +254,7 @@ def _shape(output: str, answer: Any) -> str:
 
 
 def ends_at(status: Json) -> datetime | None:
-    """Return when credentials have to be asked for again, None when they do not say; Go's zero, the year 1, is never."""
+    """Return when credentials are to be asked for again, None when they do not say; the year 1, Go's zero, is never."""
     try:
         ends = datetime.fromisoformat(str(status["expirationTimestamp"]))
         return (ends if ends.tzinfo is not None else ends.replace(tzinfo=UTC)) - EARLY
