@@ -88,8 +88,8 @@ WRONG = {
     "a: ]\n": "",
     "a: }\n": "",
     "a: %x\n": "",
-    "a: 1\n<<<<<<< HEAD\nb: 2\n=======\nb: 3\n>>>>>>> other\n": "f.yml:2: malformed YAML: lines of a merge",
-    "a:\n- b\n<<<<<<< HEAD\n- c\n": "f.yml:3: malformed YAML: lines of a merge that is not finished; keep one side",
+    "a: 1\n<<<<<<< HEAD\nb: 2\n=======\nb: 3\n>>>>>>> other\n": "lines of a merge",
+    "a:\n- b\n<<<<<<< HEAD\n- c\n": "lines of a merge that is not finished; keep one side",
     ">>>>>>> other\na: 1\n": "lines of a merge",
     'a: "\\ud800"\n': "an escape that is not a character",
     "}": "",
@@ -155,6 +155,14 @@ DEEP = {
 def test_no_depth_is_a_crash(text: str, loader: type) -> None:
     with pytest.raises(BadInput, match=r"f\.yml:\d+: .*nested too deeply"):
         yaml_text.documents(text, "f.yml", loader=loader)
+
+
+def test_a_merge_that_is_not_finished_is_told_where_it_begins(tmp_path: Path) -> None:
+    text = "a: 1\n\n<<<<<<< HEAD\nb: 2\n=======\nb: 3\n>>>>>>> other\n"
+    with pytest.raises(BadInput, match=r"f\.yml:3: malformed YAML: lines of a merge"):
+        yaml_text.document(text, "f.yml")
+    (tmp_path / "f.yml").write_text(text, encoding="utf-8")
+    assert [problem.line for problem in lines.read(tmp_path / "f.yml")[1]] == [3]
 
 
 LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
