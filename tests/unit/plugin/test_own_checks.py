@@ -260,7 +260,8 @@ def test_commands_that_show_cells_look_at_their_checks_first(project: Path, word
 
 
 def test_checks_that_a_conftest_takes_out_are_missed(project: Path) -> None:
-    write(project, {"checks/conftest.py": "def pytest_collection_modifyitems(items): items.clear()\n"})
+    with (project / "checks" / "conftest.py").open("a", encoding="utf-8") as conftest:
+        conftest.write("\ndef pytest_collection_modifyitems(items): items.clear()\n")
     said = call(project, VMATRIX, "list", "--tier", "smoke")
     assert said.returncode == EXIT_BAD_INPUT, said.stdout + said.stderr
     assert f"no check is left of the run, because of the own checks in {project / 'checks'}" in said.stderr
