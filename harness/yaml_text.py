@@ -92,6 +92,21 @@ def too_deep(text: str, most: int) -> int:
     return 0
 
 
+def malformed(text: str, name: object) -> str:
+    """Say why a text is not one document of YAML, whatever its tags mean; "" if it is one.
+
+    Args:
+        name: what messages call the text, such as its file.
+    """
+    try:
+        if deep := too_deep(text, DEEPEST):
+            return f"{name}:{deep}: nested too deeply; at most {DEEPEST} levels are allowed"
+        yaml.compose(text, Loader=LOADER)
+    except yaml.YAMLError as error:
+        return f"{name}:{line_of(error, text)}: malformed YAML: {words_of(error, text)}"
+    return ""
+
+
 def documents(text: str, name: object, *, loader: Any = LOADER, hint: str = HINT) -> list[Any]:
     """Return the documents of a text, without those that are empty.
 

@@ -21,13 +21,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from harness.errors import BadInput
 from harness.files import read_text
 from harness.proc import run
 from harness.spec.plays import DEEPEST, Unclear, plain, read_plays
-from harness.yaml_text import LOADER, line_of, words_of
+from harness.yaml_text import malformed
 
 CALLBACKS, COLLECTIONS, ROLES = "DEFAULT_CALLBACK_PLUGIN_PATH", "COLLECTIONS_PATHS", "DEFAULT_ROLES_PATH"
 SSH_SECTION = b"ssh_connection"  # of ansible.cfg
@@ -282,13 +280,9 @@ def _malformed(playbook: Path) -> str:
         return ""
     try:
         text = read_text(playbook)
-        if not text.startswith(VAULT):
-            yaml.compose(text, Loader=LOADER)
     except BadInput as error:
         return f"{error.summary}: {error.hint}"
-    except yaml.YAMLError as error:
-        return f"{playbook}:{line_of(error, text)}: malformed YAML: {words_of(error, text)}"
-    return ""
+    return "" if text.startswith(VAULT) else malformed(text, playbook)
 
 
 def _entries(file: Path) -> list[Mapping[str, Any]]:
