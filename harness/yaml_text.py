@@ -22,6 +22,9 @@ UNUSABLE = (yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError, 
 TAB = "indent with spaces, not with tabs; quote a value that begins with @, ` or %"
 INDENTED = "this line is not indented as those above it, or a quote or bracket above it is not closed"
 SECOND = "the file has a second document, after `---`; keep one document in it"
+# Of git, at the beginning of a line: what a merge left to a person. No YAML of ours has such a line.
+CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |$)", re.MULTILINE)
+UNMERGED = "lines of a merge that is not finished; keep one side, and remove <<<<<<<, ======= and >>>>>>>"
 # Words of PyYAML's and libyaml's messages -> ours, the first that fits.
 WORDS: tuple[tuple[str, str], ...] = (
     ("depth|nesting|flow level", "nested too deeply"),
@@ -36,6 +39,7 @@ WORDS: tuple[tuple[str, str], ...] = (
     ("mapping keys are not allowed|complex", "`? ` where no key can stand; quote the value"),
     ("cannot start any token|tab character", TAB),
     ("expected ':'", "a key without a colon, or a text of several lines without quotes"),
+    ("invalid Unicode character escape", "an escape that is not a character; write the character itself"),
     ("unknown escape|escape sequence|hexadecimal|escaping", "a backslash in double quotes; use single quotes"),
     ("quoted scalar|unexpected end of stream|unexpected document indicator", "a quote that is not closed"),
     ("',' or '\\]'", "a list in brackets without a comma or without its ]"),
@@ -56,12 +60,16 @@ TAGGED = re.compile(r"tag '(?:tag:yaml\.org,2002:)?([^']*)'")
 
 def line_of(error: Exception, text: str) -> int:
     """Return the line that an error of the parser names, from 1 on; libyaml may point behind the last one."""
+    if (conflict := CONFLICT.search(text)) is not None:
+        return text.count("\n", 0, conflict.start()) + 1
     mark = getattr(error, "problem_mark", None)
     return min(mark.line, text.count("\n")) + 1 if mark is not None else 1
 
 
-def words_of(error: Exception) -> str:
-    """Return what is wrong with a text, in words about it."""
+def words_of(error: Exception, text: str = "") -> str:
+    """Return what is wrong with a text, in words about it; with the text itself, marks of a merge are told."""
+    if CONFLICT.search(text):
+        return UNMERGED
     if not isinstance(error, yaml.YAMLError):  # of a constructor, which speaks of Python
         return NOT_OF_ITS_TAG
     said = " ".join(str(part) for part in (getattr(error, "context", ""), getattr(error, "problem", "")) if part)
@@ -84,6 +92,21 @@ def too_deep(text: str, most: int) -> int:
     return 0
 
 
+def malformed(text: str, name: object) -> str:
+    """Say why a text is not one document of YAML, whatever its tags mean; "" if it is one.
+
+    Args:
+        name: what messages call the text, such as its file.
+    """
+    try:
+        if deep := too_deep(text, DEEPEST):
+            return f"{name}:{deep}: nested too deeply; at most {DEEPEST} levels are allowed"
+        yaml.compose(text, Loader=LOADER)
+    except yaml.YAMLError as error:
+        return f"{name}:{line_of(error, text)}: malformed YAML: {words_of(error, text)}"
+    return ""
+
+
 def documents(text: str, name: object, *, loader: Any = LOADER, hint: str = HINT) -> list[Any]:
     """Return the documents of a text, without those that are empty.
 
@@ -101,7 +124,7 @@ def documents(text: str, name: object, *, loader: Any = LOADER, hint: str = HINT
             )
         return [found for found in yaml.load_all(text, Loader=loader) if found is not None]
     except UNUSABLE as error:
-        said = f"{name}:{line_of(error, text)}: malformed YAML: {words_of(error)}"
+        said = f"{name}:{line_of(error, text)}: malformed YAML: {words_of(error, text)}"
         raise BadInput(said, hint=hint, paths=paths) from error
 
 

@@ -38,7 +38,8 @@ ABSENT = ("answers 404", "answers 410")
 CHUNK = 1 << 20
 DIGESTS = {64: "sha256", 128: "sha512"}  # by hexadecimal digits
 DIGEST_FIRST = re.compile(r"\\?(?:sha(?:256|512):)?(?P<digest>[0-9A-Fa-f]+)(?:[ \t]+\*?(?P<name>.*))?")
-NAME_FIRST = re.compile(r"[-A-Za-z0-9/]+ ?\((?P<name>.+)\) ?= ?(?P<digest>[0-9A-Fa-f]+)")  # SHA256 (file) = HEX
+# SHA256 (file) = HEX
+NAME_FIRST = re.compile(r"(?P<algorithm>[-A-Za-z0-9/]+) ?\((?P<name>.+)\) ?= ?(?P<digest>[0-9A-Fa-f]+)")
 SIGNATURE = re.compile(r"^-----BEGIN PGP SIGNATURE-----.*", re.MULTILINE | re.DOTALL)
 BROKEN = (TimeoutError, ConnectionError, ssl.SSLError, http.client.HTTPException)
 Told = Callable[[int, int | None], None]
@@ -118,9 +119,15 @@ def entries(checksums: str) -> list[ListedFile]:
     for line in SIGNATURE.sub("", checksums.removeprefix("\ufeff")).splitlines():
         match = NAME_FIRST.fullmatch(line.strip()) or DIGEST_FIRST.fullmatch(line.strip())
         digest = match["digest"].lower() if match else ""
-        if match and len(digest) in DIGESTS:
+        algorithm = match.groupdict().get("algorithm") if match else None
+        if match and len(digest) in DIGESTS and (algorithm is None or _plain(algorithm) == DIGESTS[len(digest)]):
             found.append(ListedFile((match["name"] or "").strip(), f"{DIGESTS[len(digest)]}:{digest}"))
     return found
+
+
+def _plain(algorithm: str) -> str:
+    """Return SHA256, SHA-256 and SHA2-256 as sha256; others, such as BLAKE2b and SM3, have digests as long as these."""
+    return re.sub(r"^sha2?-", "sha", algorithm.lower())
 
 
 def listed(checksums: str, path: str) -> str | None:

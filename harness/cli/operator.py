@@ -142,7 +142,9 @@ def releases(
 
 @app.command()
 def image(
-    push: Annotated[str, typer.Option(metavar="HOST[:PORT][/PATH]", help="Push it there, as PATH/vmatrix:TAG.")] = "",
+    push: Annotated[
+        str | None, typer.Option(metavar="HOST[:PORT][/PATH]", help="Push it there, as PATH/vmatrix:TAG.")
+    ] = None,
     tag: Annotated[list[str] | None, typer.Option(help="Push it under this tag, too; can be repeated.")] = None,
     publish: Annotated[
         bool, typer.Option("--publish", help="Serve it in the registries of this host's infra clusters.")
@@ -163,7 +165,7 @@ def image(
         raise BadInput("--builder says what is pushed or served as well", hint="give --push or --publish, too")
     if (tag or insecure) and not push:
         raise BadInput("--tag and --insecure say how the image is pushed; --push says where")
-    if push:
+    if push is not None:
         check_name(push, tag or ())
     if push and bool(user) != bool(password):
         raise BadInput(f"--{'user' if user else 'password'} is given alone", hint="give both --user and --password")

@@ -254,12 +254,12 @@ def _shape(output: str, answer: Any) -> str:
 
 
 def ends_at(status: Json) -> datetime | None:
-    """Return when credentials have to be asked for again, None when they do not say."""
+    """Return when credentials are to be asked for again, None when they do not say; the year 1, Go's zero, is never."""
     try:
         ends = datetime.fromisoformat(str(status["expirationTimestamp"]))
-    except (KeyError, ValueError):
+        return (ends if ends.tzinfo is not None else ends.replace(tzinfo=UTC)) - EARLY
+    except (KeyError, ValueError, OverflowError):
         return None
-    return (ends if ends.tzinfo is not None else ends.replace(tzinfo=UTC)) - EARLY
 
 
 def _by_hand(words: list[str]) -> str:

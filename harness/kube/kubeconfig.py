@@ -24,6 +24,7 @@ from harness.errors import BadInput
 from harness.files import read_bytes, read_text
 from harness.kube.failures import Json
 from harness.urls import WEB, wrong_host, wrong_token, wrong_url
+from harness.yaml_text import UNUSABLE, words_of
 
 Files = Path | tuple[Path, ...]  # one file; or those of $KUBECONFIG, the first of which that has an entry counts
 NAMESPACE = "default"  # where a context names none
@@ -286,6 +287,8 @@ def _construct_boolean(_: Any, node: yaml.ScalarNode) -> bool:
 
 
 _KubeconfigLoader.add_constructor("tag:yaml.org,2002:bool", _construct_boolean)
+for _tag in ("timestamp", "binary", "set", "omap", "pairs"):  # which JSON does not have, nor what kubectl makes of YAML
+    _KubeconfigLoader.add_constructor(f"tag:yaml.org,2002:{_tag}", _KubeconfigLoader.yaml_constructors[None])
 
 
 class _Reader:
@@ -308,10 +311,10 @@ class _Reader:
             if not isinstance(node, yaml.MappingNode):
                 raise unusable(self.file, f"it is not a kubeconfig, but {_kind_of(node)}")
             config = self._mapping(node, CONFIG, "")
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
-            mark, problem = (getattr(error, name, None) for name in ("problem_mark", "problem"))
+        except UNUSABLE as error:
+            mark = getattr(error, "problem_mark", None)
             line = _line(mark.line + 1 if mark is not None else None)
-            raise unusable(self.file, f"{line}it is not YAML: {problem or error}", "check the file") from error
+            raise unusable(self.file, f"{line}it is not YAML: {words_of(error)}", "check the file") from error
         for key, known in (("apiVersion", "v1"), ("kind", "Config")):
             if config[key] not in ("", known):
                 where = f"{_line(self.lines.get(key))}{key}"
@@ -364,7 +367,7 @@ class _Reader:
         if shape is DATA and tag == "str":
             return self._data(node, where)
         if shape is Scalar.ANYTHING:
-            return self._loader.construct_object(node, deep=True)
+            return self._anything(node, where)
         return self._texts(node, shape, where)
 
     def _texts(self, node: yaml.Node, shape: Scalar, where: str) -> Any:
@@ -379,6 +382,12 @@ class _Reader:
                     raise self._wrong(key, where, f"a key of it is {_kind_of(key)}, not text", "put the key in quotes")
             return {key: self._scalar(one, inner, f"{where}[{key}]") for key, one in pairs.items()}
         raise self._wrong(node, where, f"it is {_kind_of(node)}, not {shape.value}", _remedy(shape, tag))
+
+    def _anything(self, node: yaml.Node, where: str) -> Any:
+        try:
+            return self._loader.construct_object(node, deep=True)
+        except UNUSABLE as error:
+            raise self._wrong(node, where, words_of(error), "write text, numbers, lists and mappings") from error
 
     def _data(self, node: yaml.Node, where: str) -> bytes:
         text = str(node.value).replace("\n", "").replace("\r", "")

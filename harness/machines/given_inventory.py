@@ -46,6 +46,8 @@ MESSAGE = re.compile(r"\n(?=\[|ERROR! )")  # the beginning of one of Ansible's m
 UNPARSED = re.compile(r"\[WARNING\]: (?:\* )?Failed to parse .*?with '?(?P<plugin>[\w.]+)'? plugin: (?P<why>.+)")
 UNREAD = re.compile(r"Completely failed to parse inventory source (?P<source>\S+)")
 PLUGINS = {".yml": "yaml", ".yaml": "yaml", ".json": "yaml", ".toml": "toml", ".ini": "ini"}  # by a file's suffix
+CONFIGURES = "Plugin configuration YAML file"  # what plugin `yaml` says of a file that another plugin reads
+FATAL = "ERROR: "  # of a setting that Ansible cannot begin with; a traceback comes after it
 REASON_LENGTH = 300
 
 
@@ -168,7 +170,7 @@ def connections(inventories: Sequence[Path], groups: Sequence[str], values: Mapp
     Raises:
         BadInput: Ansible cannot read an inventory, or not fill in what a host's variables say.
     """
-    with tempfile.TemporaryDirectory() as text:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as text:  # one that was killed may write a last file
         folder = Path(text)
         (folder / "connections").mkdir()
         playbook, events = folder / "read.yml", folder / "events"
@@ -228,6 +230,9 @@ def ssh_words(connection: AnsibleConnection, inventory: str) -> list[str]:
             except ValueError as error:
                 place = connection.options[option].place(option)
                 raise BadInput(f"{where}: {place} {value!r}: {error}", hint="correct its quotation marks") from error
+            if any(not character.isprintable() for character in str(value)):
+                place = connection.options[option].place(option)
+                raise BadInput(f"{where}: {place} {value!r}: it has a control character", hint="remove it")
     return words
 
 
@@ -302,7 +307,8 @@ def _ansible(
 def _unread(inventories: Sequence[Path], done: Completed) -> BadInput:
     lines = [*done.stderr.splitlines(), *done.stdout.splitlines()]
     last = next((line.strip() for line in reversed(lines) if line.strip()), "it says nothing")
-    why = "; ".join(_unparsed(done.stderr)) or refusal_in(lines) or last
+    fatal = next((line.removeprefix(FATAL) for line in lines if line.startswith(FATAL)), last)
+    why = "; ".join(_unparsed(done.stderr)) or refusal_in(lines) or fatal
     return BadInput(
         f"Ansible cannot read the inventory {_named(inventories)}: {why}",
         hint=f"ansible-inventory{_words(inventories)} --list says the same",
@@ -316,6 +322,7 @@ def _unparsed(errors: str) -> list[str]:
     whys = {match["plugin"]: match["why"] for text in messages if (match := UNPARSED.match(text)) is not None}
     source = UNREAD.search(errors)
     own = PLUGINS.get(Path(source["source"]).suffix, "script") if source is not None else ""
+    own = "auto" if whys.get("yaml", "").startswith(CONFIGURES) else own
     chosen = {own: whys[own]} if own in whys else whys
     return [f"{plugin}: {why[:REASON_LENGTH]}" for plugin, why in chosen.items()]
 
@@ -342,6 +349,16 @@ class GivenInventory:
     """The machines of an inventory in the roles that checks know, with the words for ssh to reach each."""
 
     machines: tuple[Machine, ...]
+
+
+ARGUMENTS = "ansible_ssh_common_args, ansible_ssh_extra_args, ansible_ssh_args"
+# What `ssh -G` says of an option of ssh, where ssh runs the command that it is given and reads its input.
+RUNS_COMMANDS: Mapping[str, str] = {
+    "sessiontype": "default",
+    "remotecommand": "none",
+    "forkafterauthentication": "no",
+    "stdinnull": "no",
+}
 
 
 @dataclass(frozen=True)
@@ -426,14 +443,25 @@ def _target(connection: AnsibleConnection, words: Sequence[str], host: str, inve
         why = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
         raise BadInput(
             f"{inventory}: {connection.host}: ssh refuses its options: {why}",
-            hint="look at ansible_ssh_common_args, ansible_ssh_extra_args, ansible_ssh_args and ~/.ssh/config",
+            hint=f"look at {ARGUMENTS} and ~/.ssh/config",
         )
     said = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
     if said.get("host", host) != host:
         raise BadInput(
             f"{inventory}: {connection.host}: ssh's options name another host, {said['host']!r}, before {host!r}",
-            hint="ansible_ssh_common_args, ansible_ssh_extra_args and ansible_ssh_args have options alone",
+            hint=f"{ARGUMENTS} have options alone",
         )
+    if "hostname" not in said:
+        raise BadInput(
+            f"{inventory}: {connection.host}: ssh's options have it connect to nothing: {done.stdout.strip()[:80]!r}",
+            hint=f"take options such as -V and -Q out of {ARGUMENTS}",
+        )
+    for option, usual in RUNS_COMMANDS.items():
+        if said.get(option, usual) != usual:
+            raise BadInput(
+                f"{inventory}: {connection.host}: ssh's options keep checks' commands from it: {option} {said[option]}",
+                hint=f"take -N, -W, -s, -f, -n and RemoteCommand out of {ARGUMENTS} and ~/.ssh/config",
+            )
     return SshTarget(said["hostname"], int(said["port"]), said["user"])
 
 

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -27,6 +27,19 @@ from harness.spec.settings import RESOLVED, Sourced
 PYTESTS_OWN = range(1, 6)  # the exit codes that pytest has meanings of its own for
 INTERRUPTED = 128 + signal.SIGINT
 TEMPORARY = "vmatrix-pytest-"  # of the name of a call's folder for temporary files
+
+
+# What a hook of own checks has ended pytest with: what happened, and what to do.
+OF_OWN_CHECKS: Mapping[int, tuple[str, str]] = {
+    pytest.ExitCode.USAGE_ERROR: (
+        "pytest refuses the call because of the own checks in {folder}: see its message above",
+        "a conftest.py there raises pytest.UsageError, or adds a wrong option",
+    ),
+    pytest.ExitCode.NO_TESTS_COLLECTED: (
+        "no check is left of the run, because of the own checks in {folder}",
+        "a conftest.py there takes them out: look at its pytest_collection_modifyitems",
+    ),
+}
 
 
 class PytestCall:
@@ -87,9 +100,9 @@ class PytestCall:
     def _unexplained(self, status: int) -> int:
         """Return the exit code for a status of pytest's own that no verdict of a run came with."""
         name = pytest.ExitCode(status).name.lower().replace("_", " ")
-        if self.folder is not None and status == pytest.ExitCode.USAGE_ERROR:
-            said = f"pytest refuses the call because of the own checks in {self.folder}: see its message above"
-            return show(BadInput(said, hint="a conftest.py there raises pytest.UsageError, or adds a wrong option"))
+        if self.folder is not None and status in OF_OWN_CHECKS:
+            said, hint = OF_OWN_CHECKS[status]
+            return show(BadInput(said.format(folder=self.folder), hint=hint))
         said = f"pytest ended with status {status} ({name}), and nothing of the run says why"
         return show(HarnessBug(said, hint="this is a bug in vmatrix: report it with what pytest printed above"))
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from _pytest.config import ConftestImportFailure
+from _pytest.skipping import evaluate_skip_marks
 from pluggy import PluginValidationError
 
 from harness.errors import BadInput
@@ -34,6 +35,7 @@ PUBLIC = ("api", "cell", "guest", "hosts", "inventory", "mirror", "phase", "prob
 GIVEN_BY_PYTEST = "request"
 SCOPES = ("function", "class", "module", "package", "session")  # the narrowest first
 RUN_COROUTINES = ("asyncio", "anyio", "trio")  # marks of plugins that await what they mark
+NO_VALUES = "got empty parameter set"  # pytest's reason to skip what is parametrized with an empty list
 LOCAL_HOST = ("testinfra.plugin", "host")  # where testinfra's own fixture is defined, and what it is called
 
 
@@ -67,6 +69,8 @@ def mistakes_of(item: pytest.Item, plan: RunPlan) -> Iterator[Mistake]:
     yield from (Mistake(*where, text) for where, text in _narrower(item))
     if item.get_closest_marker("xfail") is not None:
         yield Mistake(*here, f"{name}: `xfail` would hide the failure; list it in matrix/quarantine.yml instead")
+    if wrong := _wrong_skip(item):
+        yield Mistake(*here, f"{name}: {wrong}")
     mark = item.get_closest_marker("when")
     if mark is not None and (wrong := _wrong_condition(mark, item, plan)):
         yield Mistake(*here, f"{name}: {wrong}")
@@ -148,6 +152,17 @@ def _asks_for_local_host(item: pytest.Item) -> bool:
     module, name = LOCAL_HOST
     found = info.name2fixturedefs.get(name, ()) if info is not None else ()
     return any(fixture.func.__module__ == module for fixture in found[-1:])
+
+
+def _wrong_skip(item: pytest.Item) -> str:
+    """Say why a mark `skip` or `skipif` cannot be used, or skips what nobody meant; "" if there is nothing."""
+    try:
+        skipped = evaluate_skip_marks(item)
+    except pytest.fail.Exception as failed:  # pytest says it when it sets the check up: on machines
+        return f"{' '.join(str(failed.msg).split())}; correct the mark"
+    if skipped is not None and skipped.reason.startswith(NO_VALUES):
+        return "it is parametrized with no value, and would not be run; give one, or remove the check"
+    return ""
 
 
 def _wrong_condition(mark: pytest.Mark, item: pytest.Item, plan: RunPlan) -> str:

@@ -184,7 +184,7 @@ def _composed(file: Path, text: str, compose: Compose) -> tuple[list[yaml.Node |
                 return [], [Problem(file, deep, "", said)]
             return compose(text, PARSER), []
     except yaml.YAMLError as error:
-        return [], [Problem(file, line_of(error, text), "", f"malformed YAML: {words_of(error)}")]
+        return [], [Problem(file, line_of(error, text), "", f"malformed YAML: {words_of(error, text)}")]
 
 
 @dataclass

@@ -21,8 +21,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from harness.errors import BadInput
+from harness.files import read_text
 from harness.proc import run
 from harness.spec.plays import DEEPEST, Unclear, plain, read_plays
+from harness.yaml_text import malformed
 
 CALLBACKS, COLLECTIONS, ROLES = "DEFAULT_CALLBACK_PLUGIN_PATH", "COLLECTIONS_PATHS", "DEFAULT_ROLES_PATH"
 SSH_SECTION = b"ssh_connection"  # of ansible.cfg
@@ -85,6 +88,7 @@ TASKS = ("pre_tasks", "tasks", "post_tasks", "handlers")
 BLOCKS = ("block", "rescue", "always")
 ENDINGS = ("", ".yml", ".yaml", ".json")
 SUBMODULE = "is a submodule checked out (`git submodule update --init --recursive`)?"
+VAULT = "$ANSIBLE_VAULT;"
 PREFIXES = ("ansible.builtin.", "ansible.legacy.", "")
 
 
@@ -115,6 +119,8 @@ class PlaybookFiles:
         if depth > DEEPEST or (playbook, None) in self._seen:
             return
         self._seen.add((playbook, None))
+        if said := _malformed(playbook):
+            yield said
         for play in _entries(playbook):
             name = _named(play, "import_playbook")
             if name is not None:
@@ -266,6 +272,17 @@ def _is(asked: Callable[[], bool]) -> bool:
         return asked()
     except (OSError, ValueError):
         return False
+
+
+def _malformed(playbook: Path) -> str:
+    """Say why a playbook is not YAML, "" if it is; what Ansible's vault has is not looked into."""
+    if not _is(playbook.is_file):
+        return ""
+    try:
+        text = read_text(playbook)
+    except BadInput as error:
+        return f"{error.summary}: {error.hint}"
+    return "" if text.startswith(VAULT) else malformed(text, playbook)
 
 
 def _entries(file: Path) -> list[Mapping[str, Any]]:

@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -505,19 +505,21 @@ def _with_present_names(document: lines.Document) -> lines.Document:
     """Return a settings file with every former name replaced, each of which is told."""
     if not isinstance(document.content, dict):
         return document
-    content, places = dict(document.content), dict(document.lines)
+    content, places, written = dict(document.content), dict(document.lines), dict(document.written)
     for old, new in renamed.SETTINGS.items():
         if old in content and new not in content:
             places[(new,)] = places[(old,)]
             content[new] = content.pop(old)
+            written |= {(new,): written.pop((old,))} if (old,) in written else {}
             renamed.notice(old, new, f"{document.file.name}:{places[(new,)]}")
     for old in renamed.IGNORED.keys() & content.keys():
         renamed.ignored(old, f"{document.file.name}:{places[(old,)]}")
         del content[old]
+        written = {at: text for at, text in written.items() if at[0] != old}
     if "provider" in content:
         where = f"{document.file.name}:{places[('provider',)]}"
         content["provider"] = renamed.current_provider(content["provider"], where)
-    return lines.Document(document.file, content, places)
+    return replace(document, content=content, lines=places, written=written)
 
 
 SECRET = frozenset({"alert_webhook"})  # settings that nothing prints: who knows the address may post

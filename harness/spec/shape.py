@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import difflib
 import math
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, TypeVar
@@ -35,6 +36,7 @@ WORDING = {
     "bool_parsing": "expected true or false",
     "tuple_type": "expected a list",
     "too_short": "expected at least {min_length}",
+    "path_type": "expected a path",
     "date_type": "expected a date such as 2027-01-31",
     "date_parsing": "expected a date such as 2027-01-31",
     "date_from_datetime_parsing": "expected a date such as 2027-01-31",
@@ -44,6 +46,8 @@ WORDING = {
 }
 FREE = frozenset({"vars", "variables", "kubelet_config"})  # keys below which any value is taken as it is
 WHOLE = frozenset({"missing", "too_short", "union_tag_invalid", "union_tag_not_found"})  # say all without what is given
+# What YAML 1.1 makes another whole number of: 010 is 8, and 1:30 is 90.
+OTHER_BASE = re.compile(r"[-+]?(0[0-9_]+|[0-9][0-9_]*(:[0-5]?[0-9])+)")
 UNQUOTED = (int, float, datetime.date)  # what YAML makes of 1.36 or 2027-01-31 without quotes; bool is an int
 
 
@@ -56,12 +60,20 @@ def validate(document: Document, model: type[M]) -> tuple[M | None, list[Problem
         if FREE.intersection(map(str, at[:-1]))
     }
     wrong = list(misread.values())
+    rebased = {
+        at: document.problem(at, f"YAML takes {text} for {shown(_at(content, at))}; write that")
+        for at, text in document.written.items()
+        if at not in misread and OTHER_BASE.fullmatch(text)
+    }
     try:
         made = model.model_validate(content)
+        wrong += rebased.values()
         return (None, wrong) if wrong else (made, [])
     except ValidationError as error:
         details = [detail for detail in error.errors(include_url=False) if not _follows(detail)]
         others = [detail for detail in details if not _about(_in_document(content, detail), detail, misread)]
+        told = {_in_document(content, detail) for detail in others}
+        wrong += (problem for at, problem in rebased.items() if at not in told)
         return None, [*wrong, *(_problem(document, model, content, detail) for detail in others)]
     except RecursionError:
         return None, [document.problem((), "nested too deeply")]

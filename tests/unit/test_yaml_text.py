@@ -88,6 +88,10 @@ WRONG = {
     "a: ]\n": "",
     "a: }\n": "",
     "a: %x\n": "",
+    "a: 1\n<<<<<<< HEAD\nb: 2\n=======\nb: 3\n>>>>>>> other\n": "lines of a merge",
+    "a:\n- b\n<<<<<<< HEAD\n- c\n": "lines of a merge that is not finished; keep one side",
+    ">>>>>>> other\na: 1\n": "lines of a merge",
+    'a: "\\ud800"\n': "an escape that is not a character",
     "}": "",
     "]": "",
     "a: 'b' c\n": "",
@@ -153,6 +157,14 @@ def test_no_depth_is_a_crash(text: str, loader: type) -> None:
         yaml_text.documents(text, "f.yml", loader=loader)
 
 
+def test_a_merge_that_is_not_finished_is_told_where_it_begins(tmp_path: Path) -> None:
+    text = "a: 1\n\n<<<<<<< HEAD\nb: 2\n=======\nb: 3\n>>>>>>> other\n"
+    with pytest.raises(BadInput, match=r"f\.yml:3: malformed YAML: lines of a merge"):
+        yaml_text.document(text, "f.yml")
+    (tmp_path / "f.yml").write_text(text, encoding="utf-8")
+    assert [problem.line for problem in lines.read(tmp_path / "f.yml")[1]] == [3]
+
+
 LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
 )
@@ -214,7 +226,7 @@ def test_a_scalar_that_must_be_a_text_is_repeated_as_it_was_written(tmp_path: Pa
     assert problem.message == f"expected a string, got {text} without quotes; put it in quotes"
 
 
-@pytest.mark.parametrize(("text", "value"), [("1.50", 1.5), ("010", 8.0), ("1_000", 1000.0)])
+@pytest.mark.parametrize(("text", "value"), [("1.50", 1.5), ("0x10", 16.0), ("1_000", 1000.0), ("0", 0.0)])
 def test_a_number_where_a_number_is_meant_is_taken(tmp_path: Path, text: str, value: float) -> None:
     file = tmp_path / "f.yml"
     file.write_text(f"seconds: {text}\n", encoding="utf-8")
@@ -222,6 +234,17 @@ def test_a_number_where_a_number_is_meant_is_taken(tmp_path: Path, text: str, va
     assert problems == []
     assert made is not None
     assert made.seconds == value
+
+
+@pytest.mark.parametrize(("text", "value"), [("010", 8), ("-07", -7), ("1:30", 90), ("1:02:03", 3723), ("0_7", 7)])
+def test_a_number_that_is_another_one_to_yaml_is_refused(tmp_path: Path, text: str, value: int) -> None:
+    file = tmp_path / "f.yml"
+    for fields, lines_of in ((f"seconds: {text}\n", [1]), (f"seconds: {text}\nx: {text}\nnope: 1\n", [1, 2, 3])):
+        file.write_text(fields, encoding="utf-8")
+        made, problems = validate(lines.read(file)[0], Varied)
+        assert made is None
+        assert [problem.line for problem in problems] == lines_of
+        assert problems[0].message == f"YAML takes {text} for {value}; write that"
 
 
 def test_every_field_with_free_values_has_a_name_below_which_scalars_are_judged() -> None:

@@ -258,7 +258,11 @@ class MaintenanceSettings(ApiModel):
 
 
 MirrorUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s/]+(/\S*)?$", max_length=1024)]
-Registry = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.\[\]:_-]+(/[a-z0-9._/-]+)?$", max_length=255)]
+# As https://pkg.go.dev/github.com/distribution/reference has names of images: HOST[:PORT], and each part of a path.
+_DOMAIN = r"([A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?([.][A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*|\[[0-9A-Fa-f:.]+\])"
+_PLACE = rf"{_DOMAIN}(:[0-9]{{1,5}})?"
+_COMPONENT = "[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*"
+Registry = Annotated[str, StringConstraints(pattern=rf"^{_PLACE}(/{_COMPONENT})*$", max_length=255)]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$", max_length=64)]
 
 
@@ -290,7 +294,9 @@ class ReleaseSites(ApiModel):
 
 ImageReference = Annotated[
     str,
-    StringConstraints(pattern=r"^[A-Za-z0-9.\[\]:_-]+(/[A-Za-z0-9._-]+)*(:[A-Za-z0-9._-]+)?(@sha256:[0-9a-f]{64})?$"),
+    StringConstraints(
+        pattern=rf"^({_PLACE}/)?{_COMPONENT}(/{_COMPONENT})*(:[A-Za-z0-9_][-A-Za-z0-9_.]{{0,127}})?(@sha256:[0-9a-f]{{64}})?$"
+    ),
 ]
 
 

@@ -11,8 +11,8 @@ from pydantic import Field, JsonValue, StringConstraints
 
 from harness.kube.kinds.models import ApiModel, Cel, StatusModel, mapped
 from harness.operator.api.networks import HIGHEST_PORT, IS_NETWORK, Cidr, Network, network_of
-from harness.operator.api.resources import GROUP, Line
-from harness.operator.api.sets import MarkKey, MarkValue
+from harness.operator.api.resources import GROUP, LabelValue, Line
+from harness.operator.api.sets import MarkKey
 
 # Of pods in the cluster's namespace that may connect to its API; the value is the cluster's name.
 API_CLIENT_LABEL = f"{GROUP}/api-client"
@@ -35,7 +35,7 @@ class LabelRequirement(ApiModel):
     )
     key: MarkKey = Field(description="Key of the label.")
     operator: Operator = Field(description="In, NotIn, Exists or DoesNotExist.")
-    values: tuple[MarkValue, ...] = Field(
+    values: tuple[LabelValue, ...] = Field(
         default=(), max_length=50, json_schema_extra={**ATOMIC, "default": []}, description="Values, for In and NotIn."
     )
 
@@ -43,7 +43,7 @@ class LabelRequirement(ApiModel):
 class LabelSelector(ApiModel):
     """Chooses by labels; an empty one chooses all."""
 
-    match_labels: dict[str, MarkValue] = mapped("Labels with their values.", max_length=20)
+    match_labels: dict[str, LabelValue] = mapped("Labels with their values.", max_length=20)
     match_expressions: tuple[LabelRequirement, ...] = Field(
         default=(),
         max_length=20,

@@ -17,6 +17,11 @@ from harness.operator.api.resources import Line, ObjectName
 
 Network = IPv4Network | IPv6Network
 Cidr = Annotated[str, StringConstraints(pattern=r"^[0-9A-Fa-f.:]+/[0-9]{1,3}$", max_length=43)]
+# As MetalLB takes them: a network, or the first and the last address.
+AddressRange = Annotated[
+    str, StringConstraints(pattern=r"^[0-9A-Fa-f.:]+(/[0-9]{1,3}|\s*-\s*[0-9A-Fa-f.:]+)$", max_length=100)
+]
+HOST = r"^([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*)?$"  # a name, an address, or nothing
 MOST_BITS = 16  # between a range and its parts: a pool of 65536 clusters, all of which are looked at
 HIGHEST_VNI = (1 << 24) - 1  # RFC 7348: a VXLAN network identifier has 24 bits
 HIGHEST_PORT = 65535
@@ -41,6 +46,18 @@ def network_of(text: str | None) -> IPv4Network | IPv6Network | None:
         return None
     mapped_to_4 = isinstance(found, IPv6Network) and found.network_address.ipv4_mapped is not None
     return None if mapped_to_4 or re.search("/0[0-9]", text) else found
+
+
+def is_range(text: str) -> bool:
+    """Tell whether a text is a network, or two addresses of one IP family with the lower one first."""
+    first, dash, last = (part.strip() for part in text.partition("-"))
+    try:
+        lowest, highest = (ip_address(first), ip_address(last)) if dash else (None, None)
+    except ValueError:
+        return False
+    if lowest is None or highest is None:
+        return network_of(text) is not None
+    return lowest.version == highest.version and int(lowest) <= int(highest)
 
 
 def ip_version(text: str) -> int:
@@ -186,7 +203,7 @@ class IngressSettings(ApiModel):
     """What the add-on traefik makes of Ingresses."""
 
     default_class: bool | None = switch("Ingresses that name no class are its own")
-    address: Annotated[str, StringConstraints(max_length=253)] | None = Field(
+    address: Annotated[str, StringConstraints(pattern=HOST, max_length=253)] | None = Field(
         default=None, description="What the status of Ingresses shows, '' for nothing; default: the first worker's."
     )
 
@@ -237,7 +254,7 @@ class ClusterNetwork(ApiModel):
     dns_domain: Domain = Field(default="cluster.local", description="Domain of Services; cannot change.")
     vxlan: Vxlan = part(Vxlan, "How flannel wraps packets between machines.")
     ingress: IngressSettings = part(IngressSettings, "What the add-on traefik makes of Ingresses.")
-    load_balancer_addresses: tuple[Line, ...] | None = listed(
+    load_balancer_addresses: tuple[AddressRange, ...] | None = listed(
         "Addresses that the add-on metallb gives to Services: ranges or networks.",
         default=None,
         min_length=1,

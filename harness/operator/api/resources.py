@@ -60,7 +60,7 @@ SecretKey = Annotated[str, StringConstraints(pattern=r"^[-._a-zA-Z0-9]+$", max_l
 KubernetesVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+(-[0-9a-z.]+)?$", max_length=32)]
 ComponentVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)*([-+][0-9A-Za-z.]+)?$", max_length=32)]
 LoginUser = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_-]{0,31}$", max_length=32)]
-LabelValue = Annotated[str, StringConstraints(max_length=63)]
+LabelValue = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$", max_length=63)]
 Line = Annotated[str, StringConstraints(max_length=1024)]
 Arguments = Annotated[
     dict[str, Annotated[str, StringConstraints(pattern=r"^[^\n\r]*$", max_length=1024)]], Field(max_length=100)

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Literal
 from urllib.parse import urlsplit
 
-from pydantic import JsonValue, ValidationError
+from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
 
 from harness.kube.failures import Json
@@ -32,7 +32,7 @@ from harness.operator.api.components import (
     NamedImages,
     number_mistakes,
 )
-from harness.operator.api.networks import network_of
+from harness.operator.api.networks import is_range, network_of
 from harness.operator.api.schedules import schedule_mistakes
 from harness.operator.api.sets import ETCD
 from harness.spec.networks import EXAMPLES, network_mistakes
@@ -48,6 +48,7 @@ EXTERNAL_CA = "cluster_external_ca"
 # Of a cluster whose etcd is an EtcdCluster; and of that one, who its clients are.
 ETCD_ENDPOINTS, ETCD_PREFIX = "cluster_etcd_endpoints", "cluster_etcd_prefix"
 ETCD_USERS, ETCD_DELETED = "cluster_etcd_users", "cluster_etcd_deleted_prefixes"
+TEMPLATE = re.compile(r"\{[{%#]")  # begins what Ansible fills in or leaves out
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Variables that the operator sets itself, whatever spec.variables says, and what people use instead.
 OPERATORS_OWN: Mapping[str, str] = {
@@ -394,6 +395,7 @@ def mistakes(
         for path, rule in cd.broken(creating=creating)
     ]
     found += [*_version(cd, releases), *component_mistakes(cd), *network_sizes(cd), *_outer(cd, outer)]
+    found += [*_ranges(cd), *template_mistakes(cd.spec)]
     policy = cd.spec.etcd.backup
     found += schedule_mistakes(
         "spec.etcd.backup", {"schedule": policy.schedule, "drill": policy.drill}, policy.time_zone
@@ -427,6 +429,35 @@ def _outside(cd: ClusterDeployment) -> Iterator[str]:
             host = urlsplit(address or "").hostname
             if host:
                 yield host
+
+
+def _ranges(cd: ClusterDeployment) -> Iterator[SpecMistake]:
+    for number, text in enumerate(cd.spec.network.load_balancer_addresses or ()):
+        if not is_range(text):
+            message = f"{text} is not a network, nor a range of addresses of one IP family"
+            remedy = "write 192.0.2.0/28, or 192.0.2.200-192.0.2.210 with the lower address first"
+            yield SpecMistake(f"spec.network.loadBalancerAddresses[{number}]", message, remedy)
+
+
+def template_mistakes(spec: BaseModel) -> Iterator[SpecMistake]:
+    """Yield the fields with a text that Ansible would take for a template; spec.variables may have such."""
+    given = spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"variables"})
+    for path in _templates(given, ("spec",)):
+        yield SpecMistake(path_of(*path), "{{, {% and {# begin templates, which no field has", "write the value itself")
+
+
+def _templates(value: JsonValue, path: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
+    """Yield the paths of texts, and of mappings with a key, that have the beginning of a template."""
+    if isinstance(value, Mapping):
+        if any(TEMPLATE.search(key) for key in value):
+            yield path
+        for key, inner in value.items():
+            yield from _templates(inner, (*path, key))
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _templates(inner, (*path, number))
+    elif isinstance(value, str) and TEMPLATE.search(value):
+        yield path
 
 
 def _twice(cd: ClusterDeployment) -> Iterator[SpecMistake]:

@@ -17,7 +17,6 @@ MIB = {"Mi": 1, "Gi": 1024, "Ti": 1024 * 1024}
 KEY_PATTERN = (
     "^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"  # as Kubernetes has it
 )
-MarkValue = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$", max_length=63)]
 MarkKey = Annotated[str, StringConstraints(pattern=KEY_PATTERN, max_length=316)]
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 ImageUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$", max_length=2048)]
@@ -154,7 +153,7 @@ class NodeTaint(ApiModel):
 
     cel: ClassVar[tuple[Cel, ...]] = (OWN_TAINTS,)
     key: MarkKey = Field(description="Key of the taint.")
-    value: MarkValue = Field(default="", description="Value of the taint.")
+    value: LabelValue = Field(default="", description="Value of the taint.")
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = Field(description="Effect of the taint.")
 
 
@@ -263,7 +262,7 @@ class WantedSet(ApiModel):
     failure_domains: FailureDomains | None = Field(
         default=None, description="Domains that fail as a whole, over which its machines are spread."
     )
-    labels: dict[str, MarkValue] = mapped("Labels of its nodes; other labels stay as they are.", max_length=50)
+    labels: dict[str, LabelValue] = mapped("Labels of its nodes; other labels stay as they are.", max_length=50)
     taints: tuple[NodeTaint, ...] = taints()
 
     def has(self, role: MachineRole) -> bool:

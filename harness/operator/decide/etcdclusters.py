@@ -17,7 +17,7 @@ from harness.operator.api.cluster import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.etcdcluster import MEMBER, EtcdCluster
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT, ETCD_CLUSTER, RESET_FINALIZER
-from harness.operator.api.rules import HOSTS, variable, variable_mistakes
+from harness.operator.api.rules import HOSTS, template_mistakes, variable, variable_mistakes
 from harness.operator.api.schedules import schedule_mistakes
 from harness.operator.api.sets import ETCD
 from harness.operator.decide.variables import KnownReleases, load_releases, numbers
@@ -123,6 +123,7 @@ def _mistakes(etcd: EtcdCluster, wish: ClusterDeployment, *, creating: bool) -> 
     policy = etcd.spec.backup
     yield from schedule_mistakes("spec.backup", {"schedule": policy.schedule, "drill": policy.drill}, policy.time_zone)
     yield from variable_mistakes(wish)
+    yield from template_mistakes(etcd.spec)
 
 
 def version_mistakes(wish: ClusterDeployment, applied: AppliedState | None) -> Iterator[SpecMistake]:

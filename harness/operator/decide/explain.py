@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -11,26 +11,35 @@ from typing import Any
 
 from harness.errors import BadInput
 from harness.kube.failures import ApiFailure, Json
-from harness.kube.kinds.models import Metadata
+from harness.kube.kinds.models import Metadata, ObjectModel
 from harness.kube.kinds.page import SpecMistake
 from harness.kube.objects import dig
 from harness.kube.resources import CONFIG_MAP
 from harness.operator.api.cluster import CurrentOperation, DeclaredCluster, DeclaredClusterStatus, PlannedStep
 from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.delivery import Delivery
 from harness.operator.api.etcd import EtcdBackup, EtcdRestore
 from harness.operator.api.machine import DeclaredMachine, DeclaredMachineSpec, KeyRef, MachineClaim
+from harness.operator.api.networks import ClusterNetworkPool
 from harness.operator.api.resources import (
     CLUSTER,
     CLUSTER_DEPLOYMENT,
+    CLUSTER_NETWORK_POOL,
+    CLUSTER_USER,
     DECLARED,
+    DELIVERY,
+    DELIVERY_GROUP,
     ETCD_BACKUP,
     ETCD_CLUSTER,
+    ETCD_PEER,
     ETCD_RESTORE,
     GROUP,
     MACHINE,
+    MACHINE_SET,
 )
 from harness.operator.api.rules import mistakes, read
 from harness.operator.api.sets import WantedSet
+from harness.operator.api.users import ClusterUser
 from harness.operator.decide.accepted import against
 from harness.operator.decide.desired import Desired, desired
 from harness.operator.decide.due import Wait
@@ -54,31 +63,44 @@ from harness.spec.loader import refuse
 from harness.spec.shape import unknown, validate
 
 WISHES = tuple(kind.kind for kind in DECLARED)
-KINDS = (*WISHES, MACHINE.kind)
+# Kinds that people write as well: judged, but nothing is decided from them here.
+OTHERS: Mapping[str, type[ObjectModel]] = {
+    ETCD_BACKUP.kind: EtcdBackup,
+    ETCD_RESTORE.kind: EtcdRestore,
+    CLUSTER_USER.kind: ClusterUser,
+    CLUSTER_NETWORK_POOL.kind: ClusterNetworkPool,
+    DELIVERY.kind: Delivery,
+}
+KINDS = (*WISHES, MACHINE.kind, *OTHERS)
+OPERATORS_OWN = (CLUSTER.kind, MACHINE_SET.kind, ETCD_PEER.kind)  # that `kubectl get -o yaml` prints beside them
 
 
 def documents_of(file: Path, namespace: str = "default") -> list[Document]:
-    """Return the objects of the operator's group in a file; those of other groups, such as Secrets, do not count.
+    """Return the operator's objects that people write in a file; others, such as Secrets, do not count.
 
     Args:
         namespace: of objects that name none.
 
     Raises:
-        BadInput: what is wrong, with the line; or there is no ClusterDeployment and no EtcdCluster.
+        BadInput: what is wrong, with the line; or there is no ClusterDeployment and no EtcdCluster, after what is wrong
+            with the objects that there are.
     """
     listed, problems = read_all(file)
     documents = [one for document in listed for one in _items(document)]
-    found = [document for document in documents if _group(document) in (GROUP, None)]
+    found = [document for document in documents if _group(document) in (GROUP, DELIVERY_GROUP, None)]
+    found = [document for document in found if _kind(document) not in OPERATORS_OWN]
     problems += [problem for document in found for problem in _form(document)]
     if problems:
         raise refuse(problems)
+    placed = [_within(document, namespace) for document in found]
     if not any(_kind(document) in WISHES for document in found):
+        judged(placed)
         kinds = " or ".join(WISHES)
         raise BadInput(
             f"{file} has no {kinds}",
             hint=f"it needs an object with apiVersion: {CLUSTER_DEPLOYMENT.api_version} and kind: {kinds}",
         )
-    return [_within(document, namespace) for document in found]
+    return placed
 
 
 def names_of(documents: Sequence[Document]) -> dict[str, str]:
@@ -103,6 +125,10 @@ def judged(
             machines += [machine] if machine is not None else []
             problems += wrong or _broken(document, machine)
             continue
+        if (model := OTHERS.get(_kind(document))) is not None:
+            other, wrong = validate(document, model)
+            problems += wrong or _broken(document, other)
+            continue
         if is_etcd(document.content):
             cd, mistakes = read_etcd(document.content, None, creating=creating)
         else:
@@ -117,9 +143,9 @@ def judged(
     return deployments, machines
 
 
-def _broken(document: Document, machine: DeclaredMachine | None) -> Iterator[Problem]:
-    """Yield the rules of a Machine's definition that it breaks."""
-    for place, rule in machine.broken(creating=True) if machine is not None else ():
+def _broken(document: Document, one: ObjectModel | None) -> Iterator[Problem]:
+    """Yield the rules of its definition that an object breaks."""
+    for place, rule in one.broken(creating=True) if one is not None else ():
         fields = [field for field in rule.field.split(".") if field]
         yield document.problem((*place, *fields), f"{rule.message}: {rule.remedy}")
 
@@ -141,10 +167,10 @@ def _form(document: Document) -> Iterator[Problem]:
         yield document.problem((), "expected an object with apiVersion and kind")
     elif _group(document) is None:
         yield document.problem((), f"no apiVersion; expected {CLUSTER_DEPLOYMENT.api_version}")
-    elif document.content["apiVersion"] != CLUSTER_DEPLOYMENT.api_version:
-        yield document.problem(("apiVersion",), f"unknown version; expected {CLUSTER_DEPLOYMENT.api_version}")
     elif _kind(document) not in KINDS:
         yield document.problem(("kind",), unknown("kind", _kind(document), KINDS))
+    elif document.content["apiVersion"] != (wanted := _api_version(document)):
+        yield document.problem(("apiVersion",), f"unknown version; expected {wanted}")
 
 
 def _within(document: Document, namespace: str) -> Document:
@@ -162,8 +188,13 @@ def _group(document: Document) -> str | None:
     return version.rpartition("/")[0] if isinstance(version, str) and version else None
 
 
+def _api_version(document: Document) -> str:
+    """Return what the apiVersion of an object of its kind is."""
+    return (DELIVERY if _kind(document) == DELIVERY.kind else CLUSTER_DEPLOYMENT).api_version
+
+
 def _kind(document: Document) -> str:
-    return str(document.content.get("kind", ""))
+    return str(document.content.get("kind", "")) if isinstance(document.content, dict) else ""
 
 
 def _location(document: Document, field: str) -> Location:

@@ -542,8 +542,8 @@ WRONG = (
     several(
         "network.loadBalancerAddresses",
         {"network.loadBalancerAddresses": ["nowhere"]},
-        "nothing to do",
-        "",
+        "not accepted",
+        "loadBalancerAddresses",
         "network.loadBalancerAddresses.0",
     ),
     value("network.pool", "no-such-pool", "not accepted", "pool"),

@@ -62,6 +62,14 @@ FORMS = {
     "alone, upper case": f"{A.upper()}\n",
     "alone, line end of Windows": f"{A}\r\n",
     "others' algorithms": f"# MD5\n{'e' * 32}  f.img\nSHA1 (f.img) = {'e' * 40}\n{'e' * 96}  f.img\n{A}  f.img\n",
+    "openssl, with a hyphen": f"SHA-256(f.img)= {A}\n",
+    **{
+        f"beside {name}": f"{name} (f.img) = {digest}\nSHA256 (f.img) = {A}\n"
+        for name, digest in (
+            *((name, "e" * 128) for name in ("BLAKE2b", "SHA3-512", "WHIRLPOOL", "BLAKE2B-512")),
+            *((name, "e" * 64) for name in ("BLAKE2s", "SHA3-256", "SHA512/256", "SM3", "BLAKE3", "SHA512-256")),
+        )
+    },
     "twice": f"{A}  f.img\n{A}  ./f.img\n",
 }
 

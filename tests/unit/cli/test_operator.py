@@ -159,9 +159,10 @@ def test_half_a_log_in_is_refused(pushed: list[Any], words: list[str]) -> None:
     assert pushed == []
 
 
-def test_what_is_no_registry_is_refused_before_the_image_is_made(pushed: list[Any]) -> None:
-    refused = CliRunner().invoke(app, ["operator", "image", "--push", "https://host"])
-    assert str(refused.exception) == "'https://host' is not a registry"
+@pytest.mark.parametrize("registry", ["https://host", "", " ", "Host/Group"])
+def test_what_is_no_registry_is_refused_before_the_image_is_made(pushed: list[Any], registry: str) -> None:
+    refused = CliRunner().invoke(app, ["operator", "image", "--push", registry])
+    assert str(refused.exception) == f"{registry!r} is not a registry"
     assert pushed == []
 
 

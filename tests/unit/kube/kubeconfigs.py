@@ -97,6 +97,7 @@ def credential(status: str, version: str = V1) -> str:
 
 
 GIVES = credential('{\\"token\\":\\"t\\"}')
+EXPIRES = '{\\"token\\":\\"t\\",\\"expirationTimestamp\\":\\"%s\\"}'
 LISTLESS = ("a", "5", "{a: b}", "[5]")
 OIDC = "{client-id: a, idp-issuer-url: 'https://b'}"
 ENV = "[{name: TOKEN, value: x}, {name: TOKEN, value: t}]"
@@ -107,6 +108,18 @@ def told(word: str) -> str:
     return f"echo $KUBERNETES_EXEC_INFO | grep -q {word} && {GIVES}"
 
 
+NOT_JSON = (  # values that YAML has, or that are not of their tag
+    *(
+        "!!timestamp 2020-01-01",
+        "!!timestamp x",
+        "!!binary aGk=",
+        "!!binary x",
+        "!!set {x}",
+        "!!omap [a]",
+        "!!pairs []",
+    ),
+    *("!!int abc", "!!float x", "!!python/name:os.system ''", "0b_", "9" * 5000, "&a [*a]", "{? [a] : b}"),
+)
 CLUSTERS = (
     sent("server", cluster="server: $SERVER/"),
     sent("server", cluster="server: $PLAIN", user="token: t", sends=(), plain=True),
@@ -152,6 +165,7 @@ CLUSTERS = (
     sent("extensions", cluster="extensions: [{name: a, extension: {any: [1, 2020-01-01]}}]"),
     refused("extensions", cluster="extensions: [{name: a, extension: {}}, {name: a, extension: {}}]"),
     sent("extensions", cluster="unknown: [1]"),
+    *(refused("extensions", cluster=f"extensions: [{{name: a, extension: {{a: {value}}}}}]") for value in NOT_JSON),
 )
 PAIR = "client-certificate: admin.crt\nclient-key: admin.key"
 USERS = (
@@ -242,6 +256,7 @@ USERS = (
     refused("exec", "exec: {}"),
     refused("exec", f"{program(GIVES)}\nauth-provider: {{name: gcp}}", "auth-provider"),
     sent("exec", f"token: t\n{program('exit 1')}"),
+    *(sent("exec", program(credential(EXPIRES % ends))) for ends in ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z")),
     sent("exec", f"{PAIR}\n{program('exit 1')}", ()),
     sent("exec", f"username: u\npassword: p\n{program('exit 1')}", (("authorization", "Basic dTpw"),)),
     sent("exec", program(credential('{\\"clientCertificateData\\":\\"$PEM\\",\\"clientKeyData\\":\\"$PEM\\"}')), ()),

@@ -208,6 +208,23 @@ UNUSABLE: Mapping[str, tuple[Mapping[str, str], str]] = {
     "option": ({"ansible_host": "192.0.2.1", "ansible_ssh_args": "-o Nope=1"}, "Bad configuration option: nope"),
     "quotes": ({"ansible_host": "192.0.2.1", "ansible_ssh_args": "'x"}, "a: ansible_ssh_args"),
     "host": ({"ansible_host": "192.0.2.1", "ansible_ssh_extra_args": "b"}, "name another host, 'b'"),
+    "no-target": ({"ansible_host": "192.0.2.1", "ansible_ssh_extra_args": "-V"}, "have it connect to nothing"),
+    "no-ciphers": ({"ansible_host": "192.0.2.1", "ansible_ssh_args": "-Q cipher"}, "have it connect to nothing"),
+    "no-session": (
+        {"ansible_host": "192.0.2.1", "ansible_ssh_common_args": "-N"},
+        "commands from it: sessiontype none",
+    ),
+    "forward": ({"ansible_host": "192.0.2.1", "ansible_ssh_extra_args": "-W b:22"}, "commands from it: sessiontype"),
+    "no-input": ({"ansible_host": "192.0.2.1", "ansible_ssh_args": "-n"}, "commands from it: stdinnull yes"),
+    "command": (
+        {"ansible_host": "192.0.2.1", "ansible_ssh_args": "-o RemoteCommand=true"},
+        "commands from it: remotecommand true",
+    ),
+    "background": (
+        {"ansible_host": "192.0.2.1", "ansible_ssh_args": "-o ForkAfterAuthentication=yes"},
+        "fork",
+    ),
+    "two-lines": ({"ansible_host": "192.0.2.1", "ansible_user": "a\nb"}, "a: ansible_user 'a\\nb': it has a control"),
     "dash": ({"ansible_ssh_host": "-oProxyCommand=x"}, "a: ansible_ssh_host"),
     "password": ({"ansible_ssh_pass": "x"}, "a: ansible_ssh_pass: checks cannot"),
     "become": (
@@ -230,6 +247,7 @@ BROKEN = {
     "hosts.yml": ("all: [1, 2\n", "yaml: ", "did not find expected ',' or ']'"),
     "hosts.toml": ("[a\n", "toml: ", "Expected ']' at the end of a table declaration"),
     "hosts": ("#!/bin/sh\nexit 3\n", "script: ", "script"),
+    "lab.yml": ("plugin: no.such.plugin\n", "auto: ", "unknown plugin 'no.such.plugin'"),
 }
 
 
@@ -244,6 +262,19 @@ def test_why_ansible_cannot_read_a_source(tmp_path: Path, name: str) -> None:
     assert f"cannot read the inventory {file}: {plugin}" in refused.value.summary
     assert says in refused.value.summary
     assert "; " not in refused.value.summary.replace("; did", "")
+
+
+SETTINGS = {
+    "[defaults\n": "ansible.cfg): File contains no section headers.",
+    "[defaults]\nforks = many\n": "Config 'DEFAULT_FORKS' from",
+}
+
+
+@pytest.mark.parametrize("text", SETTINGS)
+def test_settings_that_ansible_cannot_begin_with(tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.machines.given_inventory.run", run)
+    monkeypatch.setenv("ANSIBLE_CONFIG", str(written(tmp_path, text, "ansible.cfg")))
+    assert_refused(written(tmp_path, "[masters]\na ansible_host=192.0.2.1\n"), SETTINGS[text])
 
 
 def test_what_ansible_is_not_even_asked_about(tmp_path: Path) -> None:

@@ -75,6 +75,18 @@ WRONG = {
         "import pytest\n@pytest.mark.whne(phase=1)\ndef test_mark(api): pass\n",
         "2: raises Failed when it is loaded: 'whne' not found in `markers`",
     ),
+    "test_no_values.py": (
+        "import pytest\n@pytest.mark.parametrize('x', [])\ndef test_no_values(api, x): pass\n",
+        "2: test_no_values: it is parametrized with no value, and would not be run",
+    ),
+    "test_skip_text.py": (
+        "import pytest\n@pytest.mark.skipif('nope')\ndef test_skip_text(api): pass\n",
+        "2: test_skip_text: Error evaluating 'skipif' condition nope NameError: name 'nope' is not defined; correct",
+    ),
+    "test_skip_why.py": (
+        "import pytest\n@pytest.mark.skipif(True)\ndef test_skip_why(api): pass\n",
+        "2: test_skip_why: Error evaluating 'skipif': you need to specify reason=STRING",
+    ),
     "test_when.py": (
         "import pytest\n@pytest.mark.when('reset')\ndef test_when(api): pass\n",
         "2: test_when: write the mark as `when(phase=CONDITION)`",
@@ -245,6 +257,14 @@ def test_commands_that_show_cells_look_at_their_checks_first(project: Path, word
     assert f"{project / 'checks' / 'test_later.py'}:1: test_later is a coroutine function" in said.stderr
     assert said.stderr.count("error (user): ") == 1
     assert not (project / "runs").exists()
+
+
+def test_checks_that_a_conftest_takes_out_are_missed(project: Path) -> None:
+    with (project / "checks" / "conftest.py").open("a", encoding="utf-8") as conftest:
+        conftest.write("\ndef pytest_collection_modifyitems(items): items.clear()\n")
+    said = call(project, VMATRIX, "list", "--tier", "smoke")
+    assert said.returncode == EXIT_BAD_INPUT, said.stdout + said.stderr
+    assert f"no check is left of the run, because of the own checks in {project / 'checks'}" in said.stderr
 
 
 def test_the_examples_of_the_page_are_right(project: Path) -> None:

@@ -63,6 +63,34 @@ LACKING: dict[str, tuple[dict[str, str], list[str]]] = {
 }  # fmt: skip
 
 
+# What Ansible would refuse on machines: a playbook's text, and what is said of it.
+MALFORMED = {
+    "- hosts: [all\n": "site.yml:2: malformed YAML: a list in brackets without a comma or without its ]",
+    "- hosts: all\n\ttasks: []\n": "site.yml:2: malformed YAML: indent with spaces, not with tabs",
+    "- hosts: all\n---\n- hosts: all\n": "site.yml:2: malformed YAML: the file has a second document",
+    "<<<<<<< HEAD\n- hosts: all\n=======\n": "site.yml:1: malformed YAML: lines of a merge that is not finished",
+    "- hosts: all\n  vars: {a: *b}\n": "site.yml:2: malformed YAML: an alias of an anchor that does not exist",
+    "- hosts: all\n  vars: {a: !vault x, b: !unsafe '{{ c }}'}\n": "",
+    "$ANSIBLE_VAULT;1.1;AES256\n3030\n": "",
+    "": "",
+}
+
+
+@pytest.mark.parametrize("text", MALFORMED)
+def test_a_playbook_that_is_not_yaml(tmp_path: Path, text: str) -> None:
+    site = lay(tmp_path, {"site.yml": text, "above.yml": "- import_playbook: site.yml\n"})
+    for playbook in (site, tmp_path / "above.yml"):
+        said = missing(playbook)
+        assert len(said) == bool(MALFORMED[text])
+        assert all(MALFORMED[text] in one for one in said)
+
+
+def test_a_playbook_that_is_not_utf_8(tmp_path: Path) -> None:
+    (tmp_path / "site.yml").write_bytes("- hosts: all\n".encode("utf-16"))
+    (said,) = missing(tmp_path / "site.yml")
+    assert "site.yml is UTF-16 text; only UTF-8 is read: iconv" in said
+
+
 @pytest.mark.parametrize("case", LACKING)
 def test_what_is_named_and_not_there(tmp_path: Path, case: str) -> None:
     files, expected = LACKING[case]
@@ -99,7 +127,6 @@ THERE: dict[str, dict[str, str]] = {
     "collections of the play": {"site.yml": play("collections: [a.b]\n  roles: [c]")},
     "ansible's own": {"site.yml": play("tasks: [{ansible.builtin.debug: {msg: x}}]\n  roles: []")},
     "no list": {"site.yml": "a: 1\n"},
-    "not YAML": {"site.yml": "[\n"},
     "a circle": {"site.yml": "- import_playbook: site.yml\n"},
     "null": {"site.yml": "- hosts: all\n  tasks:\n  roles:\n  vars_files:\n"},
     "a long name": {"site.yml": play("tasks: [{include_tasks: '{{ x }}" + "x" * 300 + "'}]")},

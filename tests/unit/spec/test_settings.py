@@ -39,6 +39,10 @@ def test_later_sources_win_and_are_named(tmp_path: Path, monkeypatch: pytest.Mon
         ("runs: x\nprovider: cloud\n", "vmatrix.yml:2: provider: Input should be 'embedded', 'kind' or 'kubeconfig'"),
         ("timeout_scale: 0\n", "vmatrix.yml:1: timeout_scale: Input should be greater than 0"),
         ("- a\n", "vmatrix.yml:1: "),
+        ("timeout_scale: 1:30\n", "vmatrix.yml:1: timeout_scale: YAML takes 1:30 for 90; write that"),
+        ("runs: x\nreport_keep_days: 010\n", "vmatrix.yml:2: report_keep_days: YAML takes 010 for 8"),
+        ("infra_kind: mine\nreport_keep_days: 010\n", "vmatrix.yml:2: report_keep_days: YAML takes 010 for 8"),
+        ("runs: 2026-01-31\n", "vmatrix.yml:1: runs: expected a path, got "),
     ],
 )
 def test_a_mistake_in_the_file_names_line_and_field(tmp_path: Path, text: str, said: str) -> None:

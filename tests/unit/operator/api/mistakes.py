@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.unit.operator.api.objects import deployment, wanted_set
+from tests.unit.operator.api.objects import SOURCE, deployment, wanted_set
 
 Json = dict[str, Any]
 CP = wanted_set("cp", "control-plane")
@@ -68,6 +68,13 @@ JUDGED = {
     "variable of the operator",
     "an image without a name",
     "a misspelt variable",
+    "a range that is backwards",
+    "a range of two families",
+    "a range of no address",
+    "a range of a network with host bits",
+    "a template in a flag",
+    "a template in a setting of kubelets",
+    "a comment of templates",
     "a variable of an add-on",
     "flags with dashes by a variable",
     "a negative setting of kubelets",
@@ -82,6 +89,71 @@ JUDGED = {
 # case -> the object, the field, and words of the mistake or of its remedy
 BAD: dict[str, tuple[Json, str, str]] = {
     "unknown version": (deployment(version="1.36.9"), "spec.version", "use 1.34.4, 1.35.4, 1.36.1, 1.36.3"),
+    **{
+        f"a range {what}": (
+            deployment(network={"loadBalancerAddresses": ["192.0.2.1-192.0.2.9", text]}),
+            "spec.network.loadBalancerAddresses[1]",
+            said,
+        )
+        for what, text, said in (
+            ("that is backwards", "192.0.2.9-192.0.2.1", "192.0.2.9-192.0.2.1 is not a network, nor a range"),
+            ("of two families", "192.0.2.9-fd00::1", "of one IP family: write 192.0.2.0/28"),
+            ("of no address", "192.0.2.1-192.0.2.999", "with the lower address first"),
+            ("of a network with host bits", "192.0.2.1/24", "is not a network"),
+            ("that is a word", "nowhere", "in body should match"),
+            ("that is a template", "{{ x }}", "in body should match"),
+            ("with one end", "192.0.2.1-", "in body should match"),
+        )
+    },
+    **{
+        f"{what} of an Ingress": (
+            deployment(network={"ingress": {"address": text}}),
+            "spec.network.ingress.address",
+            "in body should match",
+        )
+        for what, text in (("a blank", " "), ("two lines", "a\nb"), ("a template", "{{ x }}"), ("a URL", "http://a"))
+    },
+    "a template in a flag": (
+        deployment(kubernetes={"apiServer": {"extraArgs": {"v": "{{ level }}"}}}),
+        "spec.kubernetes.apiServer.extraArgs.v",
+        "begin templates, which no field has: write the value itself",
+    ),
+    "a template in a setting of kubelets": (
+        deployment(kubernetes={"kubelet": {"config": {"a": {"b": ["{% if x %}"]}}}}),
+        "spec.kubernetes.kubelet.config.a.b[0]",
+        "begin templates",
+    ),
+    "a comment of templates": (
+        deployment(kubernetes={"kubelet": {"config": {"a{# b": 1}}}),
+        "spec.kubernetes.kubelet.config",
+        "begin templates",
+    ),
+    **{
+        f"the registry {text!r}": (
+            deployment(source={**SOURCE, "registry": text}),
+            "spec.source.registry",
+            "in body should match",
+        )
+        for text in ("-", "..", "a:b", "a:", "a/", "a//b", "a/B", "http://a", "a b", "a_b:5000")
+    },
+    **{
+        f"the image {text!r}": (
+            deployment(source={**SOURCE, "images": {"coredns": text}}),
+            "spec.source.images.coredns",
+            "in body should match",
+        )
+        for text in ("-", "..", "a:", "a:-b", "a/B:1", "a@sha256:0", "https://a/b:1", "a/b:1:2", "/a:1")
+    },
+    "a label of a pool that no label can be": (
+        deployment(wanted_set("cp", "control-plane", pool={"selector": {"matchLabels": {"a": "b c"}}})),
+        "spec.machineSets[0].machines.pool.selector.matchLabels.a",
+        "in body should match",
+    ),
+    "a failure domain that no label can be": (
+        deployment({**CP, "failureDomains": {"domains": ["a/b"]}}),
+        "spec.machineSets[0].failureDomains.domains[0]",
+        "in body should match",
+    ),
     "a CA for playbooks that make their own": (
         deployment(
             playbooks={"product": {"configMap": "product"}}, authority={"proxySecretRef": {"name": "corporate"}}

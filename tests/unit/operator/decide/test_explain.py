@@ -331,6 +331,25 @@ spec: {address: 192.0.2.10, user: root, keyRef: {name: keys}}
 SECRET = "apiVersion: v1\nkind: Secret\nmetadata: {name: keys}\n"
 
 
+def _other(kind: str, spec: str) -> str:
+    """Return an object of another kind of the operator's."""
+    group = "delivery" if kind == "Delivery" else "cluster"
+    return f"apiVersion: {group}.vmatrix.dev/v1alpha1\nkind: {kind}\nmetadata: {{name: a}}\nspec: {spec}\n"
+
+
+# Objects of other kinds behind a ClusterDeployment, with the line of the mistake in the file, and what is said.
+WRONG_OTHERS = (
+    (_other("EtcdBackup", "{}"), 13, "spec.cluster: missing"),
+    (_other("EtcdBackup", "{cluster: guest, destinaton: {claim: c}}"), 13, "spec.destinaton: unknown key"),
+    (_other("EtcdRestore", "{cluster: guest, backup: 7}"), 13, "spec.backup: expected a string, got 7"),
+    (_other("ClusterUser", "{cluster: guest, user: 'system:admin'}"), 13, "spec.user: names that begin with system:"),
+    (_other("ClusterNetworkPool", "{pods: x}"), 13, "spec.pods: expected a list"),
+    (_other("Delivery", "{source: {git: 7}}"), 13, "spec."),
+    (_other("Delivery", "{}").replace("delivery.", "cluster."), 10, "apiVersion: unknown version; expected delivery."),
+    (_other("EtcdBackup", "{}").replace("v1alpha1", "v1"), 10, "apiVersion: unknown version; expected cluster."),
+)
+
+
 def refused(folder: Path, text: str) -> str:
     """Return how a file is refused, without its folder."""
     file = folder / "guest.yml"
@@ -412,6 +431,10 @@ def test_objects_without_a_namespace_get_one(tmp_path: Path) -> None:
         ),
         (CD + "---\na: b: c\n", "guest.yml:10: malformed YAML: a colon where no key can stand"),
         (CD + "  version: x\n", "guest.yml:9: spec.version: duplicate key; the first is on line 5"),
+        *((f"{CD}---\n{other}", f"guest.yml:{line}: {said}") for other, line, said in WRONG_OTHERS),
+        *((other, f"guest.yml:{line - 9}: {said}") for other, line, said in WRONG_OTHERS),
+        (_other("EtcdBackup", "{cluster: guest}"), "guest.yml has no ClusterDeployment"),
+        (_other("MachineSet", "{}"), "guest.yml has no ClusterDeployment"),
         (SECRET, "guest.yml has no ClusterDeployment"),
         ("", "guest.yml has no ClusterDeployment"),
     ],
@@ -453,6 +476,8 @@ def _listed(kind: str, *objects: str) -> str:
         f"{SECRET}---\n{_listed('List', CD)}---\n{SECRET}---\n{MACHINE}",
         _listed("List", _listed("List", CD), MACHINE),
         f"{_listed('List')}---\n{CD}---\n{MACHINE}",
+        _listed("List", CD, MACHINE, _other("EtcdBackup", "{cluster: guest}"), _other("MachineSet", "{}")),
+        _listed("List", _other("Cluster", "{}"), _other("EtcdPeer", "{}"), CD, MACHINE),
     ],
 )
 def test_objects_in_lists_are_those_of_the_file(tmp_path: Path, text: str) -> None:
