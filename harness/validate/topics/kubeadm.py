@@ -272,7 +272,7 @@ def strange_arguments(kept: Json, expected: ExpectedGuest) -> Iterator[Mismatch]
         if not isinstance(settings, dict) and part == ETCD:  # it runs elsewhere
             continue
         asked = {**own.get(program, {}), **hardened_flags(program, expected.variables)}
-        asked |= customised_flags(program, expected.variables)
+        asked |= {**customised_flags(program, expected.variables), **external_flags(program, expected.variables)}
         asked |= expected.variables.get(OF_THE_CELL[program]) or {}
         every = wanted_flags(program, expected.control_plane[0], expected)
         there = _arguments((settings or {}).get("extraArgs") or ())
