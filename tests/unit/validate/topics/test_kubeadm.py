@@ -36,16 +36,6 @@ def test_only_a_well_guest_passes() -> None:
     assert strange_flags({}, guests.expected())
 
 
-def test_a_controller_manager_beside_an_external_ca_is_told_to_sign_nothing(kubeconfig: Path) -> None:
-    external = guests.expected(variables={**guests.VARIABLES, **ETCD, "cluster_external_ca": True})
-    (cert, key) = wrong_cluster_settings(KeptApi(), kubeconfig, external)
-    assert "controllerManager.extraArgs cluster-signing-cert-file ''; saw None" in str(cert)
-    assert "controllerManager.extraArgs cluster-signing-key-file ''; saw None" in str(key)
-    flags = "[{name: cluster-signing-cert-file, value: ''}, {name: cluster-signing-key-file, value: ''}]"
-    there = edited("kubeadm-config", "controllerManager: {}", f"controllerManager: {{extraArgs: {flags}}}")
-    assert wrong_cluster_settings(KeptApi(there), kubeconfig, external) == []
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -144,6 +134,16 @@ def test_flags_of_a_hardened_cell_are_asked_for(kubeconfig: Path) -> None:
     there = edited("kubeadm-config", "scheduler: {}", "scheduler: {extraArgs: [{name: profiling, value: 'false'}]}")
     found = wrong_cluster_settings(KeptApi(there), kubeconfig, hardened)
     assert not [one for one in found if "scheduler" in str(one)]
+
+
+def test_a_controller_manager_beside_an_external_ca_is_told_to_sign_nothing(kubeconfig: Path) -> None:
+    external = guests.expected(variables={**guests.VARIABLES, **ETCD, "cluster_external_ca": True})
+    (cert, key) = wrong_cluster_settings(KeptApi(), kubeconfig, external)
+    assert "controllerManager.extraArgs cluster-signing-cert-file ''; saw None" in str(cert)
+    assert "controllerManager.extraArgs cluster-signing-key-file ''; saw None" in str(key)
+    flags = "[{name: cluster-signing-cert-file, value: ''}, {name: cluster-signing-key-file, value: ''}]"
+    there = edited("kubeadm-config", "controllerManager: {}", f"controllerManager: {{extraArgs: {flags}}}")
+    assert wrong_cluster_settings(KeptApi(there), kubeconfig, external) == []
 
 
 @pytest.mark.parametrize(
