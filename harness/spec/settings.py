@@ -23,7 +23,7 @@ from harness.errors import BadInput
 from harness.files import wrong_path
 from harness.paths import PRODUCT, PROJECT, SETTINGS, enclosing_project
 from harness.spec import lines, loader, product_files, renamed
-from harness.spec.base import Model, Name
+from harness.spec.base import INSTANCE, NAMESPACE, PACKAGE, WANTED, Model, Name
 from harness.spec.loader import refuse, validate
 from harness.spec.models import DiskImage, UrlSource
 from harness.spec.phase_environment import is_ours
@@ -227,7 +227,7 @@ class Settings(Model):
     infra_profile: Annotated[str | None, CLUSTER] = Field(
         default=None, description="Infra profile in matrix/infras.yml; default: the first one of the provider."
     )
-    infra_name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?$"), CLUSTER] = Field(
+    infra_name: Annotated[str, StringConstraints(pattern=INSTANCE), CLUSTER] = Field(
         default="default", description="Name of the instance, for providers embedded and kind."
     )
     infra_up: Annotated[bool, CLUSTER] = Field(
@@ -256,9 +256,9 @@ class Settings(Model):
     context: Annotated[str | None, CLUSTER] = Field(
         default=None, description="Context in the kubeconfig, for provider kubeconfig; default: its current context."
     )
-    namespace: Annotated[
-        Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")] | None, CLUSTER
-    ] = Field(default=None, description="Existing namespace shared by all cells; default: one namespace per cell.")
+    namespace: Annotated[Annotated[str, StringConstraints(pattern=NAMESPACE)] | None, CLUSTER] = Field(
+        default=None, description="Existing namespace shared by all cells; default: one namespace per cell."
+    )
     access: Annotated[Literal["direct", "portforward"] | None, CLUSTER] = Field(
         default=None,
         description="How to connect to machines: `direct`, or `portforward` through the infra cluster's API; default: "
@@ -336,7 +336,7 @@ class Settings(Model):
         description="History of the runs on this machine; cells are ordered by it. Default: history.jsonl in the runs "
         "directory.",
     )
-    report_package: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,99}$")] = Field(
+    report_package: Annotated[str, StringConstraints(pattern=PACKAGE)] = Field(
         default="vmatrix-history", description="Package name for report_history `package`."
     )
     report_keep_days: float = Field(
@@ -537,7 +537,8 @@ def _parse(name: str, value: Any, origin: str) -> Any:
         return getattr(Settings.model_validate({name: value}), name)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
+        said = WANTED.get((first.get("ctx") or {}).get("pattern", ""), first["msg"].removeprefix("Value error, "))
         raise BadInput(
-            f"{origin}: {first['msg'].removeprefix('Value error, ')}{'' if name in SECRET else f', got {value!r}'}",
+            f"{origin}: {said}{'' if name in SECRET else f', got {value!r}'}",
             hint="`vmatrix config` shows every setting",
         ) from error
