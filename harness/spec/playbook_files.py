@@ -4,8 +4,8 @@ Ansible fills in $VARIABLES, ~ and {{CWD}} in ansible.cfg, knows what a path is 
 file may have, and takes environment variables before the file: nobody else reads such a file right.
 https://docs.ansible.com/ansible/latest/cli/ansible-config.html
 
-A submodule that is not checked out, and a file without plays, are found on machines otherwise. Playbooks are read, not run: names with
-templates, roles that a requirements file brings, and includes under a condition are not judged.
+A submodule that is not checked out, and a file without plays, are found on machines otherwise. Playbooks are read,
+not run: names with templates, roles that a requirements file brings, and includes under a condition are not judged.
 https://docs.ansible.com/ansible/latest/playbook_guide/playbooks_reuse.html
 """
 

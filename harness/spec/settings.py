@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -193,6 +194,25 @@ def _registry(text: str) -> str:
     return text
 
 
+# Namespaces by a glob: whose they are. Cells in one would be beside what the infra cluster itself is made of, and a
+# NetworkPolicy or a quota there would be about both. `default` cannot be deleted, and is where people's mistakes land.
+NOT_FOR_CELLS: Mapping[str, str] = {
+    "default": "everybody's",
+    "kube-*": "Kubernetes's own",
+    "openshift*": "OpenShift's own",
+    **dict.fromkeys(("kubevirt", "kubevirt-*"), "KubeVirt's"),
+    "cdi": "CDI's",
+    **dict.fromkeys(("vmatrix-images", "vmatrix-schedule"), "vmatrix's own"),
+}
+
+
+def _for_cells(text: str) -> str:
+    whose = next((whose for glob, whose in NOT_FOR_CELLS.items() if fnmatchcase(text, glob)), None)
+    if whose is not None:
+        raise ValueError(f"the namespace {text} is {whose}, and cells cannot share it; create another one for them")
+    return text
+
+
 def _address(text: str) -> str:
     if wrong := wrong_address(text, port_needed=True):
         raise ValueError(wrong)
@@ -256,9 +276,9 @@ class Settings(Model):
     context: Annotated[str | None, CLUSTER] = Field(
         default=None, description="Context in the kubeconfig, for provider kubeconfig; default: its current context."
     )
-    namespace: Annotated[Annotated[str, StringConstraints(pattern=NAMESPACE)] | None, CLUSTER] = Field(
-        default=None, description="Existing namespace shared by all cells; default: one namespace per cell."
-    )
+    namespace: Annotated[
+        Annotated[str, StringConstraints(pattern=NAMESPACE), AfterValidator(_for_cells)] | None, CLUSTER
+    ] = Field(default=None, description="Existing namespace shared by all cells; default: one namespace per cell.")
     access: Annotated[Literal["direct", "portforward"] | None, CLUSTER] = Field(
         default=None,
         description="How to connect to machines: `direct`, or `portforward` through the infra cluster's API; default: "
