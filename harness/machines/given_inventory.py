@@ -394,12 +394,34 @@ def given_inventory(inventories: Sequence[Path], groups: Mapping[str, tuple[str,
             hint=f"name its groups in the file of facts (`groups`); groups of the inventory: {known}",
         )
     names = list(dict.fromkeys(name for group in members.values() for name in group))
-    return GivenInventory(
-        tuple(
-            _machine(read.hosts[name], tuple(g for g, hosts in members.items() if name in hosts), named)
-            for name in names
-        )
+    _refuse_names(names, named)
+    machines = tuple(
+        _machine(read.hosts[name], tuple(g for g, hosts in members.items() if name in hosts), named) for name in names
     )
+    _refuse_twice(machines, named)
+    return GivenInventory(machines)
+
+
+def _refuse_names(names: Sequence[str], inventory: str) -> None:
+    """Refuse names that cannot be those of files: results and logs of a machine have its name."""
+    for name in names:
+        if "/" in name or name in {".", ".."} or not name.isprintable() or name != name.strip() or name[:1] == "-":
+            raise BadInput(
+                f"{inventory}: {name!r} is the name of a host, and files with its results cannot have it",
+                hint="give the host a name without / and control characters, and its address by ansible_host",
+            )
+
+
+def _refuse_twice(machines: Sequence[Machine], inventory: str) -> None:
+    """Refuse two names of one machine: a Node would be taken for both, and what one lacks be told of the other."""
+    first: dict[tuple[str, int], str] = {}
+    for machine in machines:
+        earlier = first.setdefault((machine.address, machine.port), machine.name)
+        if earlier != machine.name:
+            raise BadInput(
+                f"{inventory}: {earlier} and {machine.name} are one machine: {machine.address}, port {machine.port}",
+                hint="correct ansible_host of one of them, or leave one out of the groups",
+            )
 
 
 def _members(read: Connections, names: tuple[str, ...]) -> list[str]:

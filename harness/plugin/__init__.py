@@ -186,6 +186,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     own = config.stash.get(OWN, None)
     if own is not None:
         own.look_at(items)
+        own.watch(config.hook.pytest_collection_modifyitems.get_hookimpls(), items)
     yield
     plan = config.stash.get(PLAN, None)
     if plan is not None:

@@ -9,8 +9,9 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -221,6 +222,7 @@ def never_run(items: Sequence[pytest.Item]) -> list[str]:
     return [name for name, used in names.items() if not used]
 
 
+NEVER = "its condition `when` holds after no phase of these cells"
 BROKEN = "own-checks-broken"  # an event of a run
 HINT = "docs/own-checks.md shows what a check looks like"
 
@@ -294,7 +296,8 @@ def own_checks_of(plan: RunPlan, args: Sequence[str]) -> OwnChecks | None:
 class OwnChecks:
     """The hooks of a process that collects own checks.
 
-    folder: of the checks.  mistakes: what is wrong with them.  unused: those that run after no phase of any cell.
+    folder: of the checks.  mistakes: what is wrong with them.  unused: those that run after no phase of any cell, or
+    that a conftest.py takes out, each with why.
     broke: what a hook of theirs has ended pytest with.
     """
 
@@ -302,7 +305,7 @@ class OwnChecks:
         self.folder = folder
         self.plan = plan
         self.mistakes: list[Mistake] = []
-        self.unused: list[str] = []
+        self.unused: dict[str, str] = {}
         self.broke: BadInput | None = None
         self._modules: set[Path] = set()
         self._broken: set[Path] = set()
@@ -422,10 +425,35 @@ class OwnChecks:
         self.mistakes += [mistake for path in sorted(loaded) for mistake in hidden(path)]
         empty = loaded - {item.path for item in own}
         self.mistakes += [Mistake(path, 1, "no test in it; write one, or rename the file") for path in empty]
-        self.unused = never_run(good)
+        self.unused = dict.fromkeys(never_run(good), NEVER)
         for item in good:
             item.add_marker(pytest.mark.filterwarnings("default"))
         items[:] = [item for item in items if item not in wrong]
+
+    def watch(self, hooks: Sequence[Any], items: list[pytest.Item]) -> None:
+        """Have what the own checks' conftest.py takes out of the items told, and kept where it is vmatrix's."""
+        for hook in hooks:
+            code = getattr(inspect.unwrap(hook.function), "__code__", None)
+            generator = hook.wrapper or hook.hookwrapper  # of which pluggy runs the parts
+            if code is not None and self.is_own(Path(code.co_filename)) and not generator:
+                place = Path(code.co_filename), code.co_firstlineno
+                hook.function = partial(self._watched, hook.function, place, items)
+
+    def _watched(
+        self, function: Callable[..., object], place: tuple[Path, int], items: list[pytest.Item], *given: object
+    ) -> object:
+        before = list(items)
+        result = function(*given)
+        left = set(items)
+        items += [item for item in before if item not in left and not self.is_own(item.path)]
+        names = [f"{suite_of(item)}: {check_name(item)}" for item in items if self.is_own(item.path)]
+        own = [item for item in before if self.is_own(item.path)]
+        gone = {f"{suite_of(item)}: {check_name(item)}" for item in own if item not in left} - set(names)
+        if own and not names:
+            said = f"{function.__name__} takes out all {len(gone)} checks of this folder; leave one in, or take its"
+            self.mistakes.append(Mistake(*place, f"{said} suites out of the tier"))
+        self.unused |= dict.fromkeys(sorted(gone), f"{place[0]}:{place[1]} takes it out")
+        return result
 
 
 def unloadable(error: BaseException | None, path: Path, folder: Path) -> Mistake:

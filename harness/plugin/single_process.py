@@ -186,10 +186,9 @@ def refuse(run: Run, error: VmatrixError) -> bool:
 
 
 def tell_unused(run: Run, own: OwnChecks | None) -> None:
-    """Say which of the project's own checks have nothing to look at in this run: it may be meant so, or not."""
-    for name in own.unused if own is not None else ():
-        line = f"not run: {name}: its condition `when` holds after no phase of these cells"
-        run.console.print(line, markup=False)
+    """Say which of the project's own checks this run leaves out, and why: it may be meant so, or not."""
+    for name, why in own.unused.items() if own is not None else ():
+        run.console.print(f"not run: {name}: {why}", markup=False)
 
 
 def interrupted_early(run: Run, excinfo: pytest.ExceptionInfo[BaseException]) -> None:

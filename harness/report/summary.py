@@ -188,8 +188,10 @@ MACHINES = (
     "| machine | after the first phase | most | admitted with | declared | disk, new | disk, last |",
     "|---|--:|--:|--:|--:|--:|--:|",
 )
+# GitLab's: people, issues, merge requests, labels, milestones, snippets, epics, pages of a wiki.
+REFERENCE = r"(?<![\w\\/`])(?:[@#!~%$](?=[\w\"])|&(?=\d)|\[(?=\[))"
 # What begins with one of these is more than text.
-MARKUP = re.compile(r"<(?=[a-zA-Z/!?])|&(?=#?\w+;)|(?<=\])\((?=\S)|(?<!\\)\||(?<=\])\[")
+MARKUP = re.compile(r"<(?=[a-zA-Z/!?])|&(?=#?\w+;)|(?<=\])\((?=\S)|(?<!\\)\||(?<=\])\[|" + REFERENCE)
 ESCAPED = {"<": "&lt;", "&": "&amp;"}
 INDENT = "&nbsp;&nbsp;"  # of a step inside another
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from harness.model import Cell, Environment, GuestCluster, Mirror, Phase
 from harness.paths import MATRIX, settings_dir
 from harness.rundir import RunDir
 from harness.session.plan import RunPlan, random_id
+from harness.spec.base import KUBERNETES
 from harness.spec.lines import Document
 from harness.spec.loader import load_file, load_spec, refuse
 from harness.spec.models import Product, ProductPhase
@@ -32,7 +34,7 @@ from harness.spec.networks import IPV6_PODS
 from harness.spec.plays import GROUPS
 from harness.spec.project import Project, anywhere
 from harness.spec.settings import Settings, load_settings
-from harness.spec.shape import unknown
+from harness.spec.shape import shown, unknown
 from harness.spec.suites import CONFORMANCE, suites_of
 from harness.validate.conformance.curated import curated_path, load_curated
 from harness.validate.expected import minor_of, plugins
@@ -230,6 +232,7 @@ def plan_foreign(where: GivenCluster, suites: Sequence[str] = ()) -> ForeignChec
     release = cluster.version().removeprefix("v")
     variables = {"cluster_kubernetes_version": release, **told.given(plugin.version if plugin is not None else None)}
     _refuse_half_families(where, given, variables)
+    _refuse_release(where, str(variables["cluster_kubernetes_version"]))
     minor = minor_of(str(variables["cluster_kubernetes_version"]))
     if CONFORMANCE in suites:
         load_curated(minor)  # which says that there is none
@@ -268,6 +271,15 @@ def _refuse_half_families(where: GivenCluster, given: GivenInventory, variables:
         raise BadInput(
             f"{where.facts} sets {IPV6_PODS}, and {inventories} gives no IPv6 address to {', '.join(lacking)}",
             hint="set the variable ipv6_address of each machine in the inventory",
+        )
+
+
+def _refuse_release(where: GivenCluster, release: str) -> None:
+    """Refuse a release that says nothing, such as that of a build without one: no check could compare with it."""
+    if re.match(KUBERNETES, release) is None:
+        raise BadInput(
+            f"{where.kubeconfig}: the API server's release is {shown(release)}, which is not one of Kubernetes",
+            hint="name the release in the file of facts, such as `kubernetes: 1.36.3` (--facts)",
         )
 
 

@@ -63,6 +63,16 @@ GO_SUM = r"^h1:[A-Za-z0-9+/]{43}=$"
 MODULE_PATH = r"^[a-z0-9][-.a-z0-9]*\.[a-z]+(/[-.~_A-Za-z0-9]+)*$"
 GROUP = r"^[A-Za-z_][A-Za-z0-9_.-]*$"
 USER = r"^[a-z_][a-z0-9_-]{0,31}$"
+INSTANCE = r"^[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?$"
+NAMESPACE = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
+PACKAGE = r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,99}$"
+FOLDER = r"^/"
+KIND = r"^[A-Z][A-Za-z0-9]*$"
+NAMESPACED = r"^[^/]+/[^/]+$"
+SUBJECT = r"^((Group|User) \S+|ServiceAccount [^/\s]+/[^/\s]+)$"
+KUBERNETES = r"^v?1\.[0-9]+\.[0-9]+([-+][-+.0-9A-Za-z]+)?$"
+RELEASE = r"^v?[0-9]+(\.[0-9]+)*([-+][-+.0-9A-Za-z]+)?$"
+REGISTRY = r"^[A-Za-z0-9][-.A-Za-z0-9]*(:[0-9]{1,5})?(/[-._/a-z0-9]+)?$"
 
 # What a person reads in place of the pattern that a text does not match.
 WANTED = {
@@ -83,6 +93,16 @@ WANTED = {
     MODULE_PATH: "expected the path of a Go module, such as go.etcd.io/etcd/server/v3",
     GROUP: "expected the name of an inventory group: letters, digits, '_', '-' and '.', a letter or '_' first",
     USER: "expected the name of a Linux user",
+    INSTANCE: "expected at most 32 lower-case letters, digits and '-', a letter or digit at both ends",
+    NAMESPACE: "expected a namespace: at most 63 lower-case letters, digits and '-', a letter or digit at both ends",
+    PACKAGE: "expected at most 100 letters, digits, '-', '_' and '.', a letter or digit first",
+    FOLDER: "expected an absolute path, which begins with /",
+    KIND: "expected a kind as objects have it, such as ClusterDeployment",
+    NAMESPACED: "expected NAMESPACE/NAME",
+    SUBJECT: "expected `User NAME`, `Group NAME` or `ServiceAccount NAMESPACE/NAME`",
+    KUBERNETES: "expected a version of Kubernetes, such as v1.36.3 or v1.33.4+k3s1",
+    RELEASE: "expected a version, such as 1.13.1 or v3.6.9-0",
+    REGISTRY: "expected a registry, HOST, HOST:PORT or HOST:PORT/PATH, without https://",
 }
 
 

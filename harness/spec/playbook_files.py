@@ -4,8 +4,8 @@ Ansible fills in $VARIABLES, ~ and {{CWD}} in ansible.cfg, knows what a path is 
 file may have, and takes environment variables before the file: nobody else reads such a file right.
 https://docs.ansible.com/ansible/latest/cli/ansible-config.html
 
-A submodule that is not checked out is found on machines otherwise. Playbooks are read, not run: names with
-templates, roles that a requirements file brings, and includes under a condition are not judged.
+A submodule that is not checked out, and a file without plays, are found on machines otherwise. Playbooks are read,
+not run: names with templates, roles that a requirements file brings, and includes under a condition are not judged.
 https://docs.ansible.com/ansible/latest/playbook_guide/playbooks_reuse.html
 """
 
@@ -24,7 +24,7 @@ from typing import Any
 from harness.errors import BadInput
 from harness.files import read_text
 from harness.proc import run
-from harness.spec.plays import DEEPEST, Unclear, plain, read_plays
+from harness.spec.plays import DEEPEST, Unclear, no_plays, plain, read_plays
 from harness.yaml_text import malformed
 
 CALLBACKS, COLLECTIONS, ROLES = "DEFAULT_CALLBACK_PLUGIN_PATH", "COLLECTIONS_PATHS", "DEFAULT_ROLES_PATH"
@@ -121,6 +121,7 @@ class PlaybookFiles:
         self._seen.add((playbook, None))
         if said := _malformed(playbook):
             yield said
+            return
         for play in _entries(playbook):
             name = _named(play, "import_playbook")
             if name is not None:
@@ -275,14 +276,14 @@ def _is(asked: Callable[[], bool]) -> bool:
 
 
 def _malformed(playbook: Path) -> str:
-    """Say why a playbook is not YAML, "" if it is; what Ansible's vault has is not looked into."""
+    """Say why a playbook is not YAML or has no plays, "" if it has; what Ansible's vault has is not looked into."""
     if not _is(playbook.is_file):
         return ""
     try:
         text = read_text(playbook)
     except BadInput as error:
         return f"{error.summary}: {error.hint}"
-    return "" if text.startswith(VAULT) else malformed(text, playbook)
+    return "" if text.startswith(VAULT) else malformed(text, playbook) or no_plays(text, playbook)
 
 
 def _entries(file: Path) -> list[Mapping[str, Any]]:

@@ -109,6 +109,71 @@ def _content(text: str) -> Any:
     return yaml_text.document(text, "a playbook", loader=_Loader)
 
 
+NAMELESS = "give it `hosts`, such as `hosts: all`"
+LISTS = ("roles", "pre_tasks", "tasks", "post_tasks", "handlers")  # of a play: Ansible takes nothing else there
+NULL = "tag:yaml.org,2002:null"
+NUMBERS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool", "timestamp"))
+
+
+def no_plays(text: str, name: object) -> str:
+    """Say which line keeps Ansible from taking a text, which is YAML, for a playbook; "" if none does.
+
+    Args:
+        name: what messages call the text, such as its file.
+    """
+    root = yaml.compose(text, Loader=_Loader)
+    if root is None or root.tag == NULL or (isinstance(root, yaml.SequenceNode) and not root.value):
+        return f"{name}:1: no play in it; write one (`- hosts: all`), or name another file"
+    if not isinstance(root, yaml.SequenceNode):
+        return f"{name}:{_line(root)}: not a list of plays; begin each play with `- hosts: ...`"
+    said = ((play, _no_play(play)) for play in root.value)
+    return next((f"{name}:{_line(node)}: {wrong}" for play, found in said for node, wrong in found), "")
+
+
+def _no_play(play: yaml.Node) -> Iterator[tuple[yaml.Node, str]]:
+    """Yield what keeps an entry of a playbook from being a play, and where."""
+    if not isinstance(play, yaml.MappingNode):
+        yield play, "an entry that is not a play; begin each play with `- hosts: ...`"
+        return
+    keys = {str(key.value): value for key, value in play.value}
+    imported = next((keys[key] for key in IMPORTS if key in keys), None)
+    if imported is not None:
+        if _is_empty(imported):
+            yield imported, "`import_playbook` names no playbook; write its path"
+        return
+    hosts = keys.get("hosts")
+    if hosts is None and "<<" not in keys:
+        yield play, f"a play without `hosts`{_of(play)}; {NAMELESS}"
+    elif hosts is not None and (wrong := _wrong_hosts(hosts)):
+        yield hosts, f"`hosts` {wrong}; {NAMELESS}"
+    for key in LISTS:
+        if key in keys and not isinstance(keys[key], yaml.SequenceNode) and keys[key].tag != NULL:
+            yield keys[key], f"`{key}` of a play is not a list; begin each of its entries with `- `"
+
+
+def _wrong_hosts(hosts: yaml.Node) -> str:
+    if isinstance(hosts, yaml.MappingNode):
+        return "has a mapping; put a template in quotes, or name a group"
+    if isinstance(hosts, yaml.ScalarNode) and hosts.tag in NUMBERS:
+        return "is a number, a date or true or false; put a name in quotes"
+    names = hosts.value if isinstance(hosts, yaml.SequenceNode) else [hosts]
+    return "names nothing" if not names or any(_is_empty(one) for one in names) else ""
+
+
+def _is_empty(node: yaml.Node) -> bool:
+    return node.tag == NULL or (isinstance(node, yaml.ScalarNode) and not node.value.strip())
+
+
+def _of(node: yaml.Node) -> str:
+    """Return a hint at what was meant, where an entry looks like a task: a file of tasks is not a playbook."""
+    keys = [str(key.value) for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
+    return "" if "tasks" in keys or "roles" in keys or not keys else f" (it has {', '.join(keys[:4])})"
+
+
+def _line(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1 if node.start_mark is not None else 1
+
+
 def plain(word: Any, sources: str) -> str:
     """Return a text with product_sources filled in. Raises Unclear where it is not text, or has other templates."""
     if not isinstance(word, str):

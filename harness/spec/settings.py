@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -23,7 +24,7 @@ from harness.errors import BadInput
 from harness.files import wrong_path
 from harness.paths import PRODUCT, PROJECT, SETTINGS, enclosing_project
 from harness.spec import lines, loader, product_files, renamed
-from harness.spec.base import Model, Name
+from harness.spec.base import INSTANCE, NAMESPACE, PACKAGE, WANTED, Model, Name
 from harness.spec.loader import refuse, validate
 from harness.spec.models import DiskImage, UrlSource
 from harness.spec.phase_environment import is_ours
@@ -193,6 +194,25 @@ def _registry(text: str) -> str:
     return text
 
 
+# Namespaces by a glob: whose they are. Cells in one would be beside what the infra cluster itself is made of, and a
+# NetworkPolicy or a quota there would be about both. `default` cannot be deleted, and is where people's mistakes land.
+NOT_FOR_CELLS: Mapping[str, str] = {
+    "default": "everybody's",
+    "kube-*": "Kubernetes's own",
+    "openshift*": "OpenShift's own",
+    **dict.fromkeys(("kubevirt", "kubevirt-*"), "KubeVirt's"),
+    "cdi": "CDI's",
+    **dict.fromkeys(("vmatrix-images", "vmatrix-schedule"), "vmatrix's own"),
+}
+
+
+def _for_cells(text: str) -> str:
+    whose = next((whose for glob, whose in NOT_FOR_CELLS.items() if fnmatchcase(text, glob)), None)
+    if whose is not None:
+        raise ValueError(f"the namespace {text} is {whose}, and cells cannot share it; create another one for them")
+    return text
+
+
 def _address(text: str) -> str:
     if wrong := wrong_address(text, port_needed=True):
         raise ValueError(wrong)
@@ -227,7 +247,7 @@ class Settings(Model):
     infra_profile: Annotated[str | None, CLUSTER] = Field(
         default=None, description="Infra profile in matrix/infras.yml; default: the first one of the provider."
     )
-    infra_name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?$"), CLUSTER] = Field(
+    infra_name: Annotated[str, StringConstraints(pattern=INSTANCE), CLUSTER] = Field(
         default="default", description="Name of the instance, for providers embedded and kind."
     )
     infra_up: Annotated[bool, CLUSTER] = Field(
@@ -257,7 +277,7 @@ class Settings(Model):
         default=None, description="Context in the kubeconfig, for provider kubeconfig; default: its current context."
     )
     namespace: Annotated[
-        Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")] | None, CLUSTER
+        Annotated[str, StringConstraints(pattern=NAMESPACE), AfterValidator(_for_cells)] | None, CLUSTER
     ] = Field(default=None, description="Existing namespace shared by all cells; default: one namespace per cell.")
     access: Annotated[Literal["direct", "portforward"] | None, CLUSTER] = Field(
         default=None,
@@ -336,7 +356,7 @@ class Settings(Model):
         description="History of the runs on this machine; cells are ordered by it. Default: history.jsonl in the runs "
         "directory.",
     )
-    report_package: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,99}$")] = Field(
+    report_package: Annotated[str, StringConstraints(pattern=PACKAGE)] = Field(
         default="vmatrix-history", description="Package name for report_history `package`."
     )
     report_keep_days: float = Field(
@@ -537,7 +557,8 @@ def _parse(name: str, value: Any, origin: str) -> Any:
         return getattr(Settings.model_validate({name: value}), name)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
+        said = WANTED.get((first.get("ctx") or {}).get("pattern", ""), first["msg"].removeprefix("Value error, "))
         raise BadInput(
-            f"{origin}: {first['msg'].removeprefix('Value error, ')}{'' if name in SECRET else f', got {value!r}'}",
+            f"{origin}: {said}{'' if name in SECRET else f', got {value!r}'}",
             hint="`vmatrix config` shows every setting",
         ) from error

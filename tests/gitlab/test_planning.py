@@ -181,7 +181,9 @@ def test_another_teams_pipeline_runs_our_matrix_on_its_product(pristine: Checkou
     product = yaml.safe_load((pristine.directory / "matrix/product.yml").read_text(encoding="utf-8"))
     product["product"] |= {"name": "theirs", "directory": "deploy"}
     for phase in product["product"]["phases"].values():
-        (team.directory / "deploy" / phase["playbook"]).write_text("[]\n", encoding="utf-8")
+        (team.directory / "deploy" / phase["playbook"]).write_text(
+            "- hosts: all  # cluster_kubeconfig_path\n", encoding="utf-8"
+        )
     for name, text in {
         "ci/product.yml": yaml.safe_dump(product),
         ".gitlab-ci.yml": PRODUCT_PIPELINE.format(origin=pristine.directory),

@@ -48,7 +48,7 @@ def team(folder: Path, pristine: Checkout, pipeline: str) -> Checkout:
         product = source | {"product": source["product"] | {"name": name, "directory": f"{name}/deploy"}}
         files[f"{name}/product.yml"] = yaml.safe_dump(product)
         for phase in source["product"]["phases"].values():
-            files[f"{name}/deploy/{phase['playbook']}"] = "[]\n"
+            files[f"{name}/deploy/{phase['playbook']}"] = "- hosts: all  # cluster_kubeconfig_path\n"
     for name in ("templates/vmatrix.yml", "harness/gitlab/jobs.yml"):
         files[name] = (pristine.directory / name).read_text(encoding="utf-8")
     for name, text in files.items():

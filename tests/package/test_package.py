@@ -175,7 +175,7 @@ def test_a_product_file_makes_any_folder_a_project(
     installed: Installed, tmp_path: Path, unchanged: Callable[[], list[str]]
 ) -> None:
     (tmp_path / "ci").mkdir()
-    (tmp_path / "ci" / "site.yml").write_text("[]\n", encoding="utf-8")
+    (tmp_path / "ci" / "site.yml").write_text("- hosts: all  # cluster_kubeconfig_path\n", encoding="utf-8")
     product = "product: {name: theirs, directory: ci, phases: {deploy: {playbook: site.yml}}}\n"
     (tmp_path / "ci" / "product.yml").write_text(product, encoding="utf-8")
     listed = installed.vmatrix("--product-file ci/product.yml list -v", cwd=tmp_path)

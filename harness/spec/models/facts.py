@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 from pydantic import Field, IPvAnyNetwork, JsonValue, StringConstraints
 
-from harness.spec.base import Group, GroupNames, Model, Text, Variable, Variables
+from harness.spec.base import KUBERNETES, REGISTRY, RELEASE, Group, GroupNames, Model, Text, Variable, Variables
 from harness.spec.models.leaves import ClusterLeaves, ProductChecks
 
-Release = Annotated[str, StringConstraints(pattern=r"^v?[0-9]+(\.[0-9]+)*([-+][-+.0-9A-Za-z]+)?$")]
-Kubernetes = Annotated[str, StringConstraints(pattern=r"^v?1\.[0-9]+\.[0-9]+([-+][-+.0-9A-Za-z]+)?$")]
+Release = Annotated[str, StringConstraints(pattern=RELEASE)]
+Kubernetes = Annotated[str, StringConstraints(pattern=KUBERNETES)]
 ENFORCES_POLICIES = "cluster_enforces_network_policies"  # set for products other than our playbooks
-Registry = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][-.A-Za-z0-9]*(:[0-9]{1,5})?(/[-._/a-z0-9]+)?$")]
+Registry = Annotated[str, StringConstraints(pattern=REGISTRY)]
 
 
 class Facts(Model):

@@ -10,11 +10,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from harness.spec.base import CHECK, Model, Name, Text
+from harness.spec.base import CHECK, FOLDER, SUBJECT, Model, Name, Text
 from harness.spec.models.network_plugins import Gateway, NamespacedName
 
-Folder = Annotated[str, StringConstraints(pattern=r"^/")]
-Subject = Annotated[str, StringConstraints(pattern=r"^((Group|User) \S+|ServiceAccount [^/\s]+/[^/\s]+)$")]
+Folder = Annotated[str, StringConstraints(pattern=FOLDER)]
+Subject = Annotated[str, StringConstraints(pattern=SUBJECT)]
 Group = Literal["node", "control_plane"]
 Version = Literal["container_runtime", "runc", "cni_plugins", "etcd", "coredns", "network_plugin"]
 

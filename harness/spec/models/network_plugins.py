@@ -10,10 +10,10 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from harness.spec.base import Model, Name, Text
+from harness.spec.base import NAMESPACED, Model, Name, Text
 
 LOOK = "the network plugin's pods' logs; ip route and ip -d link on both machines"
-NamespacedName = Annotated[str, StringConstraints(pattern=r"^[^/]+/[^/]+$")]
+NamespacedName = Annotated[str, StringConstraints(pattern=NAMESPACED)]
 
 
 class Gateway(StrEnum):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from harness.spec.base import Model, Text, Variable
+from harness.spec.base import KIND, Model, Text, Variable
 
 PART = re.compile(r"\.(?P<key>[A-Za-z0-9_-]+)|\['(?P<quoted>[^']+)'\]|\[(?P<number>-?[0-9]+)\]")
 
@@ -41,9 +41,6 @@ def value_at(content: Any, path: str) -> Any:
             there = isinstance(content, list) and -len(content) <= step < len(content)
             content = content[step] if there else None
     return content
-
-
-KIND = r"^[A-Z][A-Za-z0-9]*$"
 
 
 def _readable(path: str) -> str:

@@ -116,7 +116,7 @@ def test_a_product_file_makes_a_folder_a_project(nowhere: Path, monkeypatch: pyt
     monkeypatch.setattr("harness.plan.cover.MOST_SALTS", 1)  # the plan need not be the shortest of many
     for name, text in {
         "ci/product.yml": PRODUCT_TEXT,
-        "deploy/site.yml": "[]\n",
+        "deploy/site.yml": "- hosts: all  # cluster_kubeconfig_path\n",
         "pyproject.toml": "[tool.pytest.ini_options]\naddopts = '--nonsense'\n",
     }.items():
         (nowhere / name).parent.mkdir(exist_ok=True)

@@ -184,7 +184,25 @@ WRONG = {
         "[masters]\na ansible_host=192.0.2.1 ansible_private_key_file=/nope\n",
         "a: ansible_private_key_file: /nope",
     ),
+    "one address": (
+        "[masters]\na ansible_host=192.0.2.1\n[workers]\nb ansible_host=192.0.2.1\n",
+        "a and b are one machine: 192.0.2.1, port 22",
+    ),
+    "one address, written otherwise": (
+        "[masters]\na ansible_host=2001:db8::1\n[workers]\nb ansible_host=2001:DB8:0::1\n",
+        "a and b are one machine: 2001:db8::1, port 22",
+    ),
+    "a path": ("[masters]\n../a ansible_host=192.0.2.1\n", "'../a' is the name of a host, and files"),
+    "an absolute path": ("[masters]\n/etc/a ansible_host=192.0.2.1\n", "'/etc/a' is the name of a host, and files"),
+    "a folder": ('{"masters": {"hosts": {"..": {"ansible_host": "192.0.2.1"}}}}', "'..' is the name of a host, and"),
+    "a line": ('{"masters": {"hosts": {"a\\nb": {"ansible_host": "192.0.2.1"}}}}', "is the name of a host, and files"),
+    "an option": ('{"masters": {"hosts": {"-a": {"ansible_host": "192.0.2.1"}}}}', "'-a' is the name of a host, and"),
 }
+
+
+def test_machines_behind_one_address_with_ports_of_their_own(tmp_path: Path) -> None:
+    text = "[masters]\na ansible_host=192.0.2.1 ansible_port=2201\n[workers]\nb ansible_host=192.0.2.1\n"
+    assert [one.port for one in given_inventory([written(tmp_path, text)], GROUPS).machines] == [2201, 22]
 
 
 @pytest.mark.parametrize("name", WRONG)

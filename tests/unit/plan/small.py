@@ -131,7 +131,7 @@ def lay_matrix(project: Path) -> Path:
     for name, text in MATRIX.items():
         (directory / name).write_text(text, encoding="utf-8")
     (project / "playbooks").mkdir()
-    (project / "playbooks" / "cluster.yml").write_text("[]\n", encoding="utf-8")
+    (project / "playbooks" / "cluster.yml").write_text("- hosts: all  # cluster_kubeconfig_path\n", encoding="utf-8")
     return directory
 
 

@@ -45,7 +45,7 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project of a product file and nothing else, with a product that only deploys."""
     (tmp_path / "matrix").mkdir()
     (tmp_path / "vmatrix.yml").touch()
-    (tmp_path / "site.yml").write_text("[]\n", encoding="utf-8")
+    (tmp_path / "site.yml").write_text("- hosts: all  # cluster_kubeconfig_path\n", encoding="utf-8")
     text = "product: {name: ours, directory: ., phases: {deploy: {playbook: site.yml}}}\n"
     (tmp_path / "matrix" / "product.yml").write_text(text, encoding="utf-8")
     monkeypatch.setenv(PROJECT, str(tmp_path))

@@ -259,12 +259,28 @@ def test_commands_that_show_cells_look_at_their_checks_first(project: Path, word
     assert not (project / "runs").exists()
 
 
-def test_checks_that_a_conftest_takes_out_are_missed(project: Path) -> None:
+HOOK = "def pytest_collection_modifyitems(items):\n    "
+
+
+@pytest.mark.parametrize("words", [("list", "--tier", "smoke"), ("run", "--parallel", "1"), ("run", "--parallel", "2")])
+def test_a_conftest_that_takes_all_checks_out_is_one_mistake(project: Path, words: tuple[str, ...]) -> None:
     with (project / "checks" / "conftest.py").open("a", encoding="utf-8") as conftest:
-        conftest.write("\ndef pytest_collection_modifyitems(items): items.clear()\n")
-    said = call(project, VMATRIX, "list", "--tier", "smoke")
+        conftest.write(f"\n{HOOK}items.clear()\n")
+    said = call(project, VMATRIX, *words)
     assert said.returncode == EXIT_BAD_INPUT, said.stdout + said.stderr
-    assert f"no check is left of the run, because of the own checks in {project / 'checks'}" in said.stderr
+    assert "pytest_collection_modifyitems takes out all 2 checks of this folder; leave one in" in said.stderr
+    assert f"{project / 'checks' / 'conftest.py'}:" in said.stderr
+    assert not (project / "runs").exists()
+
+
+def test_a_conftest_takes_out_checks_of_its_folder_alone(project: Path) -> None:
+    with (project / "checks" / "conftest.py").open("a", encoding="utf-8") as conftest:
+        conftest.write(f"\n{HOOK}items[:] = [item for item in items if 'TestClaims' in item.nodeid]\n")
+    names = collected(project, "--tier", "smoke")
+    assert "checks/storage/test_nodes.py::TestClaims::test_it" in names
+    assert "checks/test_nodes.py::test_it" not in names
+    assert len([name for name in names if name.startswith("nodes/test_")]) > 10
+    assert names[-1].endswith("::test_gone")
 
 
 def test_the_examples_of_the_page_are_right(project: Path) -> None:

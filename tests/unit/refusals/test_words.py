@@ -6,7 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from harness.machines.kubevirt.manifests import GOLDEN_NAMESPACE
 from harness.paths import PROJECT
+from harness.schedule.reservations import RESERVATIONS_NAMESPACE
 from tests.unit.refusals.called import Refusal, Room
 
 REPEATS = ("0", "-1", "x", "1.5", "1001")
@@ -57,7 +59,13 @@ GIVEN = {
     "--max-machines": (("0", "greater than 0"), ("-3", "greater than 0")),
     "--max-cpus": (("0", "greater than 0"), ("-3", "greater than 0")),
     "--max-memory-mib": (("0", "greater than 0"), ("-3", "greater than 0")),
-    "--infra-name": (("No", "String should match"), ("a" * 40, "String should match"), ("a_b", "String should match")),
+    "--infra-name": tuple((name, "expected at most 32 lower-case letters") for name in ("No", "a" * 40, "a_b")),
+    "--namespace": (
+        *((name, "expected a namespace: at most 63") for name in ("No", "a" * 64, "a_b", "a.b", "-a")),
+        *((name, "Kubernetes's own, and cells") for name in ("kube-system", "kube-public", "kube-node-lease")),
+        *((name, "and cells cannot share it") for name in ("default", "kubevirt", "cdi", "openshift-cnv")),
+        *((name, "vmatrix's own, and cells") for name in (GOLDEN_NAMESPACE, RESERVATIONS_NAMESPACE)),
+    ),
     "--access": (("magic", "Input should be"),),
     "--keep": (("sometimes", "Input should be"), ("true", "Input should be")),
     "--repeat": (("2 --run-id abcdef", "ids of their own"), ("2 --rerun-failed last", "ids of their own")),

@@ -38,8 +38,10 @@ HOSTS = "[masters]\na ansible_host=192.0.2.1\n[workers]\nb ansible_host=192.0.2.
 
 
 class _Version(BaseHTTPRequestHandler):
+    release = "v1.35.4"
+
     def do_GET(self) -> None:
-        data = json.dumps({"gitVersion": "v1.35.4"}).encode()
+        data = json.dumps({"gitVersion": self.release}).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
@@ -164,6 +166,29 @@ def test_a_cluster_of_any_release_is_judged_but_for_what_nobody_knows_of_its_min
         assert f"Kubernetes {minor} has no conformance list" in left["network: *"]
         asked = not suite or suite == "network"
         assert any(line.startswith("network: *: ") for line in check.not_judged) is asked
+
+
+# What API servers of others answer, and whether it is a release.
+ANSWERED = {
+    **dict.fromkeys(("v1.18.20", "v1.40.0", "v1.31.5+k3s1", "v1.30.6+rke2r1", "v1.33.4-eks-1-33-12"), True),
+    **dict.fromkeys(("v1.32.4-gke.1415000", "v1.27.16+4b2f4a3", "v1.36.0-alpha.1", "v1.36.0-rc.1"), True),
+    **dict.fromkeys(("v1.37.0-alpha.0.123+abcdef1234567-dirty", "v1.26.5+k0s.0", "v1.31.1-mirantis-1"), True),
+    **dict.fromkeys(("", "unknown", "v1.14+", "v1.36", "v2.0.0", "v0.0.0-master+$Format:%H$", "../../x"), False),
+}
+
+
+@pytest.mark.parametrize("release", ANSWERED)
+def test_a_release_that_is_none_is_refused_with_what_to_write(
+    where: GivenCluster, release: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Version, "release", release)
+    assert planned(where, {"kubernetes": "1.36.3"}).variables["cluster_kubernetes_version"] == "1.36.3"
+    if ANSWERED[release]:
+        assert planned(where, {}).variables["cluster_kubernetes_version"] == release.removeprefix("v")
+    else:
+        with pytest.raises(BadInput, match="which is not one of Kubernetes") as refused:
+            planned(where, {})
+        assert "`kubernetes: 1.36.3`" in (refused.value.hint or "")
 
 
 @pytest.mark.parametrize(("version", "upstream", "minor"), [versions.TABLE[0], *versions.TABLE[2:6]])

@@ -167,7 +167,7 @@ def write(project: Path) -> None:
         file.write_text(text, encoding="utf-8")
     for path in ("playbooks/cluster.yml", "playbooks/upgrade.yml"):
         (project / path).parent.mkdir(exist_ok=True)
-        (project / path).write_text("[]\n", encoding="utf-8")
+        (project / path).write_text("- hosts: all  # cluster_kubeconfig_path\n", encoding="utf-8")
     for suite in ("nodes", "network"):
         (project / "tests" / "cells" / suite).mkdir(parents=True)
         (project / "tests" / "cells" / suite / "test_it.py").touch()

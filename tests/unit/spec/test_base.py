@@ -1,10 +1,18 @@
-"""Docstrings say what keys are."""
+"""Docstrings say what keys are, and words what a pattern wants."""
 
 from __future__ import annotations
 
-import pytest
+import pkgutil
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
 
-from harness.spec.base import described
+import pytest
+from pydantic import BaseModel
+
+import harness.spec.models
+from harness.spec.base import WANTED, described
+from harness.spec.settings import Settings
 
 
 @pytest.mark.parametrize(
@@ -19,3 +27,32 @@ from harness.spec.base import described
 )
 def test_an_entry_belongs_to_its_keys(docstring: str, whole: str, keys: dict[str, str]) -> None:
     assert described(docstring, ["a", "b", "a_b"]) == (whole, keys)
+
+
+def patterns(schema: Any) -> Iterator[str]:
+    """Yield the patterns of a schema."""
+    if isinstance(schema, dict):
+        found = schema.get("pattern")
+        yield from (found,) if isinstance(found, str) else ()
+        for inner in schema.values():
+            yield from patterns(inner)
+    elif isinstance(schema, list):
+        for inner in schema:
+            yield from patterns(inner)
+
+
+def models(of: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    """Yield the models of files and settings."""
+    for each in of.__subclasses__():
+        if each.__module__.startswith("harness.spec"):
+            yield each
+        yield from models(each)
+
+
+def test_every_pattern_that_people_write_to_has_words() -> None:
+    for module in pkgutil.walk_packages(harness.spec.models.__path__, "harness.spec.models."):
+        import_module(module.name)
+    found = {pattern for model in models(BaseModel) for pattern in patterns(model.model_json_schema())}
+    assert Settings in set(models(BaseModel))
+    assert len(found) > 20
+    assert found - set(WANTED) == set()

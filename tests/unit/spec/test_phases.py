@@ -18,7 +18,7 @@ PRODUCT = "product: {{name: ours, directory: ., phases: {{{phases}}}}}\n"
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The matrix directory of a project with a playbook."""
     (tmp_path / "matrix").mkdir()
-    (tmp_path / "site.yml").write_text("[]\n", encoding="utf-8")
+    (tmp_path / "site.yml").write_text("- hosts: all  # cluster_kubeconfig_path\n", encoding="utf-8")
     monkeypatch.setenv(PROJECT, str(tmp_path))
     return tmp_path / "matrix"
 

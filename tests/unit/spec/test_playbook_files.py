@@ -72,12 +72,31 @@ MALFORMED = {
     "- hosts: all\n  vars: {a: *b}\n": "site.yml:2: malformed YAML: an alias of an anchor that does not exist",
     "- hosts: all\n  vars: {a: !vault x, b: !unsafe '{{ c }}'}\n": "",
     "$ANSIBLE_VAULT;1.1;AES256\n3030\n": "",
-    "": "",
+    **dict.fromkeys(("", "# later\n", "---\n", "~\n", "[]\n"), "site.yml:1: no play in it; write one"),
+    **dict.fromkeys(("hosts: all\n", "hello\n", "--- 1\n"), "site.yml:1: not a list of plays"),
+    **dict.fromkeys(("- hello\n", "-\n", "- [hosts, all]\n", "- 1\n"), "site.yml:1: an entry that is not a play"),
+    "- hosts: all\n- {}\n": "site.yml:2: a play without `hosts`; give it `hosts`, such as",
+    "- name: x\n  tasks: []\n": "site.yml:1: a play without `hosts`; give it",
+    "# tasks\n- debug: {msg: x}\n": "site.yml:2: a play without `hosts` (it has debug); give it",
+    "- host: all\n  become: true\n": "site.yml:1: a play without `hosts` (it has host, become); give it",
+    **dict.fromkeys(
+        ("- hosts:\n", "- hosts: ''\n", "- hosts: '  '\n", "- hosts: []\n", "- hosts: [~]\n", "- hosts: [a, '']\n"),
+        "site.yml:1: `hosts` names nothing; give it",
+    ),
+    "- name: x\n  hosts: {a: b}\n": "site.yml:2: `hosts` has a mapping; put a template in quotes",
+    "- hosts: {{ group }}\n": "site.yml:1: `hosts` has a mapping; put a template in quotes",
+    **dict.fromkeys(("- hosts: 1\n", "- hosts: yes\n", "- hosts: 2026-01-01\n"), "site.yml:1: `hosts` is a number, a"),
+    "- import_playbook:\n": "site.yml:1: `import_playbook` names no playbook",
+    "- hosts: all\n  tasks: {debug: {}}\n": "site.yml:2: `tasks` of a play is not a list",
+    "- hosts: all\n  roles: web\n": "site.yml:2: `roles` of a play is not a list",
+    "- hosts: all\n  tasks:\n": "",
+    "- &p\n  hosts: all\n- <<: *p\n  gather_facts: false\n": "",
+    "- hosts: [all, '!x']\n- hosts: !unsafe a\n- hosts: '{{ x }}'\n": "",
 }
 
 
 @pytest.mark.parametrize("text", MALFORMED)
-def test_a_playbook_that_is_not_yaml(tmp_path: Path, text: str) -> None:
+def test_a_playbook_that_ansible_would_not_begin(tmp_path: Path, text: str) -> None:
     site = lay(tmp_path, {"site.yml": text, "above.yml": "- import_playbook: site.yml\n"})
     for playbook in (site, tmp_path / "above.yml"):
         said = missing(playbook)
@@ -126,7 +145,6 @@ THERE: dict[str, dict[str, str]] = {
     "directories of variables": {"site.yml": play("tasks: [{include_vars: {dir: vars}}]")},
     "collections of the play": {"site.yml": play("collections: [a.b]\n  roles: [c]")},
     "ansible's own": {"site.yml": play("tasks: [{ansible.builtin.debug: {msg: x}}]\n  roles: []")},
-    "no list": {"site.yml": "a: 1\n"},
     "a circle": {"site.yml": "- import_playbook: site.yml\n"},
     "null": {"site.yml": "- hosts: all\n  tasks:\n  roles:\n  vars_files:\n"},
     "a long name": {"site.yml": play("tasks: [{include_tasks: '{{ x }}" + "x" * 300 + "'}]")},

@@ -212,7 +212,7 @@ def test_the_sources_stand_where_their_mark_is(matrix: Path, monkeypatch: pytest
     (matrix.parent / "theirs").mkdir()
     (said,) = mistakes(matrix)
     assert "phases.upgrade.playbook: the playbook theirs/up.yml does not exist" in said
-    (matrix.parent / "theirs" / "up.yml").write_text("[]", encoding="utf-8")
+    (matrix.parent / "theirs" / "up.yml").write_text("- hosts: all\n", encoding="utf-8")
     assert mistakes(matrix) == []
     spec = load_spec(matrix, today=TODAY)
     located = product_files.located(spec.product, matrix.parent)
@@ -315,7 +315,8 @@ def test_a_later_phase_may_be_about_some_machines_but_not_about_none(matrix: Pat
 
 def test_a_product_that_cannot_leave_a_kubeconfig_is_one_mistake(matrix: Path) -> None:
     playbook = matrix.parent / "playbooks" / "cluster.yml"
-    playbook.write_text("- hosts: all\n", encoding="utf-8")
+    for name in ("cluster.yml", "upgrade.yml"):
+        playbook.with_name(name).write_text("- hosts: all\n", encoding="utf-8")
     (said,) = mistakes(matrix)
     assert said.partition(": ")[2] == (
         "product.phases.deploy.playbook: no file of playbooks mentions cluster_kubeconfig_path, so no "
