@@ -23,10 +23,6 @@ class WordedCommand(TyperCommand):
         """Return its options and arguments, each with a word for its value."""
         return [_worded(one, ctx) for one in super().get_params(ctx)]
 
-    def make_parser(self, ctx: Any) -> Any:
-        """Return what reads the words; an option with one value that has two is refused."""
-        return _once(super().make_parser(ctx))
-
 
 class WordedGroup(TyperGroup):
     """Commands under one word."""
@@ -34,10 +30,6 @@ class WordedGroup(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the options before the command."""
         return [_worded(one, ctx) for one in super().get_params(ctx)]
-
-    def make_parser(self, ctx: Any) -> Any:
-        """Return what reads the words; an option with one value that has two is refused."""
-        return _once(super().make_parser(ctx))
 
 
 class CommandSet(typer.Typer):
@@ -84,29 +76,6 @@ def _refusing(param: Any) -> None:
         return plain(ctx, value)
 
     param.process_value = process_value
-
-
-def _once(parser: Any) -> Any:
-    """Have two different values of an option that takes one refused: the earlier one would be dropped silently."""
-    for option in {id(one): one for one in (*parser._short_opt.values(), *parser._long_opt.values())}.values():
-        if option.action in ("store", "store_const"):
-            _refusing_two(option)
-    return parser
-
-
-def _refusing_two(option: Any) -> None:
-    plain = option.process
-
-    def process(value: Any, state: Any) -> None:
-        earlier = state.opts.get(option.dest)
-        plain(value, state)
-        later = state.opts[option.dest]
-        if earlier is not None and earlier != later:
-            flags, kind = "/".join((*option.obj.opts, *option.obj.secondary_opts)), option.action
-            values = "" if kind == "store_const" else f", {earlier!r} and {later!r}"
-            raise BadInput(f"{flags} is given twice{values}", hint="give it once: it takes one value")
-
-    option.process = process
 
 
 def _is_path(param: Any) -> bool:

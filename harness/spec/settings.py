@@ -195,12 +195,11 @@ def _registry(text: str) -> str:
 
 
 # Namespaces by a glob: whose they are. Cells in one would be beside what the infra cluster itself is made of, and a
-# NetworkPolicy or a quota there would be about both. `default` cannot be deleted, and is where people's mistakes land.
+# NetworkPolicy or a quota there would be about both.
 NOT_FOR_CELLS: Mapping[str, str] = {
-    "default": "everybody's",
     "kube-*": "Kubernetes's own",
-    "openshift*": "OpenShift's own",
-    **dict.fromkeys(("kubevirt", "kubevirt-*"), "KubeVirt's"),
+    **dict.fromkeys(("openshift", "openshift-*"), "OpenShift's own"),
+    "kubevirt": "KubeVirt's",
     "cdi": "CDI's",
     **dict.fromkeys(("vmatrix-images", "vmatrix-schedule"), "vmatrix's own"),
 }

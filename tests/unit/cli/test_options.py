@@ -149,34 +149,3 @@ def test_shells_are_answered(shell: str, env: dict[str, str]) -> None:
     asked = {**os.environ, **env, "_VMATRIX_COMPLETE": f"complete_{shell}", PROJECT: str(project_dir())}
     done = run_loaded([VMATRIX], cwd=Path.cwd(), env=asked)
     assert "smoke" in done.stdout, done
-
-
-# By words of a command line: which option is given two values, "" where none is.
-TWICE = {
-    "list --tier a --tier b": "--tier is given twice, 'a' and 'b'",
-    "list --tier=a --tier b": "--tier is given twice",
-    "run -k a -k b": "-k is given twice, 'a' and 'b'",
-    "run --infra-name a --infra-name b": "--infra-name is given twice",
-    "run --max-machines 1 --max-machines 2": "--max-machines is given twice, '1' and '2'",
-    "run --runs a --runs b": "--runs is given twice",
-    "run --infra-up --no-infra-up": "--infra-up/--no-infra-up is given twice",
-    "--project a --project b list": "--project is given twice",
-    "infra status --infra-name a --infra-name b": "--infra-name is given twice",
-    "operator log x -n a --namespace b": "is given twice, 'a' and 'b'",
-    "list --tier no-such --tier no-such": "",
-    "status --json --json": "",
-}
-
-
-@pytest.mark.parametrize("words", TWICE)
-def test_an_option_with_one_value_takes_one(words: str, tmp_path: Path) -> None:
-    done = run_loaded([VMATRIX, *words.split()], cwd=tmp_path, env={**os.environ, "XDG_STATE_HOME": str(tmp_path)})
-    assert TWICE[words] in done.stderr
-    assert ("is given twice" in done.stderr) == bool(TWICE[words])
-    assert done.returncode == 2 or not TWICE[words]
-    assert "Traceback" not in done.stderr
-
-
-def test_an_option_with_many_values_takes_many() -> None:
-    said = runner.invoke(app, ["check", "--suite", "nodes", "--suite", "cluster", "--help"])
-    assert said.exit_code == 0

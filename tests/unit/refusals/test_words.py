@@ -63,7 +63,7 @@ GIVEN = {
     "--namespace": (
         *((name, "expected a namespace: at most 63") for name in ("No", "a" * 64, "a_b", "a.b", "-a")),
         *((name, "Kubernetes's own, and cells") for name in ("kube-system", "kube-public", "kube-node-lease")),
-        *((name, "and cells cannot share it") for name in ("default", "kubevirt", "cdi", "openshift-cnv")),
+        *((name, "and cells cannot share it") for name in ("kubevirt", "cdi", "openshift-cnv")),
         *((name, "vmatrix's own, and cells") for name in (GOLDEN_NAMESPACE, RESERVATIONS_NAMESPACE)),
     ),
     "--access": (("magic", "Input should be"),),
