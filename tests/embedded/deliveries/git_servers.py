@@ -36,6 +36,7 @@ AUTHOR = {
     "GIT_COMMITTER_EMAIL": "author@example.test",
     "GIT_CONFIG_GLOBAL": os.devnull,
 }
+SSH_SERVER = Path("/usr/sbin/sshd")
 SSHD = """\
 ListenAddress {address}:{port}
 HostKey {folder}/host_key
@@ -138,6 +139,7 @@ class GitServers:
 
     def start(self) -> None:
         """Make keys and certificates, and start both servers."""
+        assert SSH_SERVER.exists(), "apt-get install --yes openssh-server"
         self.folder.chmod(0o755)
         for name in ("repositories", "trees"):
             (self.folder / name).mkdir(exist_ok=True)
@@ -151,7 +153,7 @@ class GitServers:
         module = [sys.executable, "-m", "tests.embedded.deliveries.git_servers", self.address]
         commands = {
             "https": [*module, str(self.https_port), str(self.folder)],
-            "ssh": ["/usr/sbin/sshd", "-D", "-e", "-f", str(self.folder / "sshd_config")],
+            "ssh": [str(SSH_SERVER), "-D", "-e", "-f", str(self.folder / "sshd_config")],
         }
         for name, command in commands.items():
             argv = [*self.prefix, *proc.ending_with_us(), *command]
