@@ -284,7 +284,7 @@ def test_why_ansible_cannot_read_a_source(tmp_path: Path, name: str) -> None:
 
 SETTINGS = {
     "[defaults\n": "ansible.cfg): File contains no section headers.",
-    "[defaults]\nforks = many\n": "Config 'DEFAULT_FORKS' from",
+    "[defaults]\nforks = many\n": "DEFAULT_FORKS",
 }
 
 
