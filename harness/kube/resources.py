@@ -59,6 +59,7 @@ LEASE = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 STORAGE_CLASS = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
 DEPLOYMENT = Resource("apps", "v1", "deployments", "Deployment")
 JOB = Resource("batch", "v1", "jobs", "Job")
+JOB_NAME_LABEL = "batch.kubernetes.io/job-name"  # of the pods of a Job
 REPLICA_SET = Resource("apps", "v1", "replicasets", "ReplicaSet")
 DAEMON_SET = Resource("apps", "v1", "daemonsets", "DaemonSet")
 CONTROLLER_REVISION = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")

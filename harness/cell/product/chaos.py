@@ -18,9 +18,9 @@ from harness.cell.finalizers import is_own
 from harness.cell.product.declared_wait import KILLS, kills_of, own_pods
 from harness.errors import BadInput, HarnessBug, ProductError, VmatrixError
 from harness.kube.client import ApiFailure, Cluster, Json, Unreachable
-from harness.kube.informer import Informer, revision_of
+from harness.kube.informer import Informer, labels_of, revision_of
 from harness.kube.objects import condition, dig, is_condition, phase
-from harness.kube.resources import JOB, POD
+from harness.kube.resources import JOB, JOB_NAME_LABEL, POD
 from harness.machines.runner.playbook_output import task_of
 from harness.spec.settings import HINT, Blow
 from harness.until import Deadline, NotYet, until
@@ -75,7 +75,6 @@ def _is_first(container: str, process: Path) -> bool:
     return len(inner) > 1 and inner[-1] == "1"
 
 
-JOB_NAME = "batch.kubernetes.io/job-name"  # label of a Job's pods
 ENDS = ("Complete", "Failed")
 RECORD_HINT = "the record beside the phase's log has every change of Jobs and pods"
 Span = tuple[str, str, str | None]  # name, began, ended
@@ -194,12 +193,8 @@ def alive(pod: Json) -> bool:
     return phase(pod) == "Running" and not pod["metadata"].get("deletionTimestamp")
 
 
-def _labels_of(obj: Json) -> Json:
-    return obj["metadata"].get("labels") or {}
-
-
 def _job_of(obj: Json) -> str:
-    return str(_labels_of(obj).get(JOB_NAME, ""))
+    return str(labels_of(obj).get(JOB_NAME_LABEL, ""))
 
 
 def _of_job(job: Json) -> Json:
@@ -379,7 +374,9 @@ class Chaos:
             self._seen.note(blow, pod, killed)
 
     def _managers(self) -> list[Json]:
-        found = [pod for pod in own_pods(self.cluster, self.namespace) if JOB_NAME not in _labels(pod) and alive(pod)]
+        found = [
+            pod for pod in own_pods(self.cluster, self.namespace) if JOB_NAME_LABEL not in labels_of(pod) and alive(pod)
+        ]
         if not found:
             raise HarnessBug("the setting chaos: no manager runs", hint=HINT)
         return found
@@ -389,7 +386,3 @@ def _begins(line: str, task: str) -> bool:
     """Tell whether a line of an executor's log begins a task, named with its role or without."""
     name = task_of(line)
     return name is not None and task in (name, name.partition(" : ")[2])
-
-
-def _labels(pod: Json) -> Json:
-    return pod["metadata"].get("labels") or {}

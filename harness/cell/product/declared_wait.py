@@ -13,7 +13,7 @@ from harness.cell.product.protocol import OuterCluster, Tell
 from harness.errors import HarnessBug, InfraError, ProductError, VmatrixError
 from harness.kube.client import Cluster, Json, resource_of
 from harness.kube.objects import condition, dig, is_condition
-from harness.kube.resources import JOB, POD, Resource
+from harness.kube.resources import JOB, JOB_NAME_LABEL, POD, Resource
 from harness.spec.models.product_declared import (
     AlsoDone,
     DeclaredOptions,
@@ -110,14 +110,14 @@ def jobs(cluster: Cluster, namespace: str, selector: str) -> dict[str, str]:
 def keep_logs(cluster: Cluster, namespace: str, names: Iterator[str], log: Path) -> None:
     """Append what the pods of Jobs said to a phase's log."""
     for name in names:
-        for pod in cluster.list(POD, namespace, labels=f"batch.kubernetes.io/job-name={name}").items:
+        for pod in cluster.list(POD, namespace, labels=f"{JOB_NAME_LABEL}={name}").items:
             _append(cluster, pod, f"job {name}", log, None)
 
 
 def keep_controllers(cluster: Cluster, namespace: str, log: Path) -> None:
     """Append the last lines of pods that belong to no Job to a phase's log."""
     for pod in own_pods(cluster, namespace):
-        if "batch.kubernetes.io/job-name" not in (pod["metadata"].get("labels") or {}):
+        if JOB_NAME_LABEL not in (pod["metadata"].get("labels") or {}):
             _append(cluster, pod, "controller", log, LINES)
 
 

@@ -20,7 +20,7 @@ from harness.kube.informer import Key, key_of, labels_of
 from harness.kube.manifests import digest_of
 from harness.kube.objects import deleting, dig, owner_reference, parse_time
 from harness.kube.reconcile import Controller, follow, follow_children
-from harness.kube.resources import CONFIG_MAP, JOB, POD, SECRET, Resource
+from harness.kube.resources import CONFIG_MAP, JOB, JOB_NAME_LABEL, POD, SECRET, Resource
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.conditions import ACCEPTED
 from harness.operator.api.delivery import FETCHED, DeliveredRevision, Delivery, DeliveryStatus, read_delivery
@@ -183,7 +183,7 @@ class BuildJobs:
                 return progressed(delivery.status, entry, entry.stage or "", why), FOLLOW_SECONDS
         pods = [pod for pod in self.pods.list(namespace) if _of_job(pod, job)]
         if has_ended(job):
-            pods = final_pods(self._cluster, job, pods)
+            pods = [pod for pod in final_pods(self._cluster, job, pods) if _of_job(pod, job)]
         result = build_result(job, pods)
         if result is None:
             return delivery.status, FOLLOW_SECONDS
@@ -275,7 +275,7 @@ class ForeignObject(VmatrixError):
 
 
 def _of_job(pod: Json, job: Json) -> bool:
-    return labels_of(pod).get("batch.kubernetes.io/job-name") == job["metadata"]["name"] and owned_by(pod, job)
+    return labels_of(pod).get(JOB_NAME_LABEL) == job["metadata"]["name"] and owned_by(pod, job)
 
 
 class Builds:

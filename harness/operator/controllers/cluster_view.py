@@ -11,7 +11,7 @@ from harness.kube.informer import Key, key_of, labels_of
 from harness.kube.kinds.page import SpecMistake
 from harness.kube.objects import controller_of, deleting, dig, phase
 from harness.kube.reconcile import Queue
-from harness.kube.resources import CONFIG_MAP, JOB, POD
+from harness.kube.resources import CONFIG_MAP, JOB, JOB_NAME_LABEL, POD
 from harness.operator.api.cluster import CurrentOperation, DeclaredCluster
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.etcd import EtcdBackup, EtcdRestore
@@ -209,7 +209,7 @@ def follow_backups(looks: ClusterLooks, queue: Queue) -> None:
 
 def _job(pod: Json) -> Key:
     """Return the Job that a pod belongs to."""
-    return pod["metadata"]["namespace"], labels_of(pod).get(JOB_LABEL, "")
+    return pod["metadata"]["namespace"], labels_of(pod).get(JOB_NAME_LABEL, "")
 
 
 def of_uid(child: Json) -> str | None:
@@ -223,7 +223,6 @@ def owned_by(child: Json, owner: Json) -> bool:
     return uid in (labels_of(child).get(UID_LABEL), (controller_of(child) or {}).get("uid"))
 
 
-JOB_LABEL = "batch.kubernetes.io/job-name"
 OVER = ("Succeeded", "Failed")  # phases of a pod that does not run any more
 
 
@@ -237,7 +236,7 @@ def final_pods(api: Cluster, job: Json, pods: Sequence[Json]) -> list[Json]:
     """
     if not pods or any(phase(pod) not in OVER for pod in pods):
         namespace, name = key_of(job)
-        pods = api.list(POD, namespace, labels=f"{JOB_LABEL}={name}").items
+        pods = api.list(POD, namespace, labels=f"{JOB_NAME_LABEL}={name}").items
     return latest_first(pods)
 
 

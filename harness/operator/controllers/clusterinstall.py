@@ -15,7 +15,7 @@ from harness.kube.informer import Key
 from harness.kube.kinds.models import StatusModel
 from harness.kube.objects import dig, now
 from harness.kube.reconcile import Controller, follow, follow_children
-from harness.kube.resources import CONFIG_MAP, JOB
+from harness.kube.resources import CONFIG_MAP, JOB, JOB_NAME_LABEL
 from harness.operator.api.cluster import AppliedState, AuthorityState, CurrentOperation, EtcdClientState
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.resources import CLUSTER, MACHINE, RESET_FINALIZER
@@ -180,7 +180,7 @@ class ClusterInstall:
                 self._cluster.delete(CONFIG_MAP, left, namespace)
             self._write(found.cluster, **(self._stopped(found) if found.cancelled else {"operation": None}))
             return AGAIN_SECONDS
-        if still_run(self._cluster, namespace, f"batch.kubernetes.io/job-name={job}"):
+        if still_run(self._cluster, namespace, f"{JOB_NAME_LABEL}={job}"):
             return AGAIN_SECONDS
         try:
             authority = found.observed.authority

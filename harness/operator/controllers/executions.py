@@ -18,7 +18,7 @@ from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of, labels_of
 from harness.kube.objects import condition, deleting, dig, is_condition, now, parse_time, phase
 from harness.kube.reconcile import Controller, follow, follow_children
-from harness.kube.resources import CONFIG_MAP, JOB
+from harness.kube.resources import CONFIG_MAP, JOB, JOB_NAME_LABEL
 from harness.operator.api.cluster import (
     HISTORY_LENGTH,
     SNAPSHOTS_LENGTH,
@@ -440,7 +440,7 @@ class Executions:
     def _gave_up(self, cluster: Json, operation: Json, job: Json) -> float | None:
         """Write the end of an operation that was given up before it began, once no pod of it is left."""
         namespace, name = key_of(job)
-        if still_run(self._cluster, namespace, f"batch.kubernetes.io/job-name={name}"):
+        if still_run(self._cluster, namespace, f"{JOB_NAME_LABEL}={name}"):
             return AGAIN_SECONDS
         end = unstarted(operation, "something else is wanted by now, and the executor was never started")
         end = cancelled(end) if self._cancelled(cluster, operation) else end
@@ -452,7 +452,7 @@ class Executions:
         namespace, job = cluster["metadata"]["namespace"], operation["job"]
         if self._cluster.get(JOB, job, namespace) is not None:  # the local copy will have it soon
             return AGAIN_SECONDS
-        if still_run(self._cluster, namespace, f"batch.kubernetes.io/job-name={job}"):
+        if still_run(self._cluster, namespace, f"{JOB_NAME_LABEL}={job}"):
             return AGAIN_SECONDS
         end = self._kept(cluster, job) or deleted()
         end = cancelled(end) if self._cancelled(cluster, operation) else end

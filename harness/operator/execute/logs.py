@@ -12,7 +12,7 @@ from harness.errors import BadInput
 from harness.kube.client import Cluster
 from harness.kube.failures import Json
 from harness.kube.objects import dig, is_condition, phase
-from harness.kube.resources import CONFIG_MAP, JOB, POD
+from harness.kube.resources import CONFIG_MAP, JOB, JOB_NAME_LABEL, POD
 from harness.operator.api.resources import CLUSTER_LABEL, DECLARED, DELIVERY
 from harness.operator.execute.inputs import ATTEMPT_LABEL, SEQUENCE_LABEL, log_name
 from harness.operator.execute.objects import CONTAINER, KEEPS_LABEL
@@ -208,7 +208,7 @@ class _Following:
 
     def look(self) -> bool | NotYet:
         """Show what there is; tell whether the Job has ended."""
-        labels = f"batch.kubernetes.io/job-name={self.job}"
+        labels = f"{JOB_NAME_LABEL}={self.job}"
         pods = self.cluster.list(POD, self.namespace, labels=labels).items
         newest = max(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), default=None)
         if newest is not None:

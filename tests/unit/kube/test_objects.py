@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from harness.kube.objects import dig, go_duration, holds, quantity, with_condition
+from harness.kube.objects import dig, go_duration, holds, quantity, secret_content, secret_data, with_condition
 
 
 @pytest.mark.parametrize(
@@ -88,3 +88,10 @@ def test_nonsense_is_not_a_duration(text: str) -> None:
 )
 def test_an_object_that_holds_all_that_is_wanted_is_left_alone(found: object, wanted: object, answer: bool) -> None:
     assert holds(found, wanted) == answer
+
+
+def test_what_a_secret_holds_is_what_was_put_into_it() -> None:
+    content = {"tls.key": b"\x00\xff", "empty": b""}
+    assert secret_data({"a": b"b"}) == {"a": "Yg=="}
+    assert secret_content({"data": secret_data(content)}) == content
+    assert secret_content({"data": None}) == secret_content({}) == secret_content(None) == {}
