@@ -274,6 +274,15 @@ def _unready(asking: _Asking) -> str:
     return f"{asking.what} is {phase or 'not ready'}" + (f": {said}" if said else "")
 
 
+def _readiness(asking: _Asking) -> tuple[str, str]:
+    """Return the reason and the message of an EtcdCluster that a cluster can use."""
+    if unready := _unready(asking):
+        return NOT_READY, unready
+    if asking.going:
+        return DELETING, f"{asking.what} is being deleted, which waits until no cluster has its keys there"
+    return USABLE, ""
+
+
 def client_state(
     wish: ClusterDeployment, before: EtcdClientState | None, around: EtcdAround, *, fixed: bool
 ) -> EtcdClientState:
@@ -288,11 +297,9 @@ def client_state(
     reserved = reason in RESERVED
     kept = asking.held or asking.fixed
     endpoints = sorted(endpoints_of(asking.applied)) if reserved or asking.held else []
-    unready = _unready(asking) if not reason else ""
-    if not reason and not unready and asking.going:
-        well, said = DELETING, f"{asking.what} is being deleted, which waits until no cluster has its keys there"
-    else:
-        well, said = USABLE, unready
+    usable = not reason
+    if usable:
+        reason, message = _readiness(asking)
     known = before if before is not None and kept else EtcdClientState(cluster=asking.name)
     return known.model_copy(
         update={
@@ -301,10 +308,10 @@ def client_state(
             "prefix": asking.prefix,
             "user": user_of(wish) if reserved else known.user,
             "made": asking.made,
-            "usable": not reason,
-            "ready": not reason and not unready,
-            "reason": reason or (NOT_READY if unready else well),
-            "message": message or said,
+            "usable": usable,
+            "ready": usable and reason != NOT_READY,
+            "reason": reason,
+            "message": message,
             "endpoints": tuple(endpoints) or known.endpoints,
         }
     )
