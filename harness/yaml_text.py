@@ -22,8 +22,8 @@ UNUSABLE = (yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError, 
 TAB = "indent with spaces, not with tabs; quote a value that begins with @, ` or %"
 INDENTED = "this line is not indented as those above it, or a quote or bracket above it is not closed"
 SECOND = "the file has a second document, after `---`; keep one document in it"
-# Of git, at the beginning of a line: what a merge left to a person. No YAML of ours has such a line.
-CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |$)", re.MULTILINE)
+# Of git, at the beginning of a line: what a merge left to a person. The line in between may be of a heading.
+CONFLICT = re.compile(r"^(<{7}|>{7})( |$)", re.MULTILINE)
 UNMERGED = "lines of a merge that is not finished; keep one side, and remove <<<<<<<, ======= and >>>>>>>"
 # Words of PyYAML's and libyaml's messages -> ours, the first that fits.
 WORDS: tuple[tuple[str, str], ...] = (
