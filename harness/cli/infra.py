@@ -77,7 +77,13 @@ class UpOptions:
     ] = None
     workers: Annotated[
         int | None,
-        typer.Option(metavar="N", min=0, max=9, help="Nodes beside the control plane, for provider kind; default: 0."),
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=9,
+            help="Nodes beside the first: containers of provider kind; of provider embedded, each Node stands for an "
+            "equal share of this host. Default: what the instance has, 0 for a new one.",
+        ),
     ] = None
     pods: Annotated[
         bool | None,

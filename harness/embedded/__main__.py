@@ -29,7 +29,12 @@ def options_of(arguments: Sequence[str]) -> Options:
     parser.add_argument("--kubeconfig", type=Path, required=True, help="of the cluster to serve; an administrator's")
     parser.add_argument("--state", type=Path, required=True, help="the instance's state directory")
     parser.add_argument("--index", type=int, required=True, help="the instance's index: it owns 10.(213+index).0.0/16")
-    parser.add_argument("--node-name", required=True, help="name of the Node that stands for this host")
+    parser.add_argument(
+        "--node-name",
+        required=True,
+        action="append",
+        help="name of the Node that stands for this host; of several, each stands for an equal share of it",
+    )
     parser.add_argument("--webhook-address", type=_address, required=True, help="HOST:PORT to serve the webhooks on")
     parser.add_argument(
         "--subresources-address",
@@ -49,7 +54,7 @@ def options_of(arguments: Sequence[str]) -> Options:
         given.kubeconfig,
         given.state.resolve(),
         given.index,
-        given.node_name,
+        tuple(given.node_name),
         host,
         port,
         given.pki,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness.embedded.faults import Faults
 from harness.embedded.machines.names import Names
-from harness.kube.client import Cluster
+from harness.kube.client import Cluster, Json
 from harness.kube.events import Events
 from harness.kube.informer import Informers
 from harness.kube.reconcile import Controller
@@ -25,8 +25,8 @@ class Context:
     """The shared world of all controllers of one process.
 
     Attributes: state (the instance's state directory; disks are `state/disks/<pv>.raw`), index (of the instance: it
-    owns 10.(213+index).0.0/16), node (name of the Node that stands for this host), stopping (set once on SIGTERM),
-    faults (those that objects ask for).
+    owns 10.(213+index).0.0/16), nodes (names of the Nodes that stand for this host, each for an equal share of it),
+    stopping (set once on SIGTERM), faults (those that objects ask for).
     """
 
     cluster: Cluster
@@ -34,7 +34,7 @@ class Context:
     events: Events
     state: Path
     index: int
-    node: str
+    nodes: tuple[str, ...]
     stopping: threading.Event = field(default_factory=threading.Event)
     faults: Faults = field(default_factory=Faults)
     controllers: list[Controller] = field(default_factory=list)
@@ -44,6 +44,10 @@ class Context:
     def host_address(self) -> str:
         """Return the instance's address, on which all host services listen."""
         return str(Names(self.index).instance_address)
+
+    def here(self, pod: Json) -> bool:
+        """Tell whether a pod is bound to a Node that stands for this host."""
+        return pod["spec"].get("nodeName") in self.nodes
 
     @property
     def disks(self) -> Path:

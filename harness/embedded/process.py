@@ -144,7 +144,7 @@ class Options:
     kubeconfig: Path
     state: Path
     index: int
-    node_name: str
+    node_names: tuple[str, ...]
     webhook_host: str
     webhook_port: int
     pki: Path
@@ -166,7 +166,7 @@ def run(options: Options) -> None:
         events=Events(cluster),
         state=options.state,
         index=options.index,
-        node=options.node_name,
+        nodes=options.node_names,
         faults=Faults(options.state),
     )
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -211,16 +211,19 @@ def _start(context: Context, options: Options) -> None:
     url = f"https://{options.webhook_host}:{options.webhook_port}"
     install(context.cluster, ca_bundle=(options.pki / "ca.crt").read_bytes(), webhook_url=url, stretch=options.stretch)
     _wait_for_api(context.cluster, options.stretch, READY)
-    registration.register(context)
+    for name in context.nodes:
+        registration.register(context, name)
     registration.start_heartbeat(context)
     machines = Machines(options.state, options.index, options.stretch)
     guests = _attach(context, machines)
     if options.namespaces is not None:
         context.run(Namespaces(context, Cluster.from_kubeconfig(options.namespaces)).controller)
     _serve_subresources(context, options, guests)
-    stats = Stats(context, guests)
-    server = kubelet.serve(options.webhook_host, options.pki, _console(context, machines), stats.summary)
-    context.on_stop(server.shutdown)
+    for name in context.nodes:
+        address = options.webhook_host, registration.kubelet_port(context, name)
+        stats = Stats(context, guests, name)
+        server = kubelet.serve(address, options.pki, _console(context, machines), stats.summary)
+        context.on_stop(server.shutdown)
     cdi.start(context)
     context.informers.start()
     context.informers.wait(options.stretch)
@@ -269,14 +272,16 @@ def _attach(context: Context, machines: Machines) -> Guests:
 
 
 def _wait_for_node(context: Context, stretch: float) -> None:
-    """Wait until the scheduler may use the Node: the taints of an unready one are taken off by its controller."""
+    """Wait until the scheduler may use the Nodes: the taints of an unready one are taken off by its controller."""
 
     def schedulable() -> bool | NotYet:
-        node = context.cluster.get(NODE, context.node)
-        taints = {t["key"] for t in dig(node, "spec", "taints") or []} & UNREADY_TAINTS
-        return NotYet(f"node {context.node} has taints {', '.join(sorted(taints))}") if taints else True
+        for name in context.nodes:
+            node = context.cluster.get(NODE, name)
+            if taints := {t["key"] for t in dig(node, "spec", "taints") or []} & UNREADY_TAINTS:
+                return NotYet(f"node {name} has taints {', '.join(sorted(taints))}")
+        return True
 
-    what = f"node {context.node} to be schedulable"
+    what = f"node {' and node '.join(context.nodes)} to be schedulable"
     until(schedulable, deadline=Deadline.after(SCHEDULABLE_SECONDS * stretch), what=what, interval=0.1)
 
 

@@ -18,13 +18,13 @@ from harness.artifacts.recipe import Progress, Ref
 from harness.artifacts.serving import Supply
 from harness.artifacts.store import Store
 from harness.embedded.machines.names import Names
-from harness.errors import VmatrixError
+from harness.errors import BadInput, VmatrixError
 from harness.infra import guest_facts, pods
 from harness.infra.cluster.checks import Use
 from harness.infra.findings import Finding
 from harness.infra.host import control_plane, firewall, preflight, processes, program
-from harness.infra.host.instance import Occupant
-from harness.infra.host.layout import Layout, layout_of, load_record
+from harness.infra.host.instance import Occupant, infra_command
+from harness.infra.host.layout import InstanceRecord, Layout, layout_of, load_record
 from harness.infra.host.network import PORTS, address_of, deliveries_of, mirror_of, pulls_of
 from harness.infra.host.program import HostConfig, HostProgram
 from harness.infra.host.status import InstanceStatus, with_problems
@@ -47,6 +47,7 @@ class EmbeddedProvider(Occupant):
 
     pods_disk: obtains the boot disk of the machine that runs pods; None where no such machine is asked for.
     pods_versions: of what that machine runs.  pods_mib: its memory.
+    workers: Nodes that stand for this host beside the first.
     """
 
     name = NAME
@@ -58,8 +59,10 @@ class EmbeddedProvider(Occupant):
         pods_disk: Callable[[], BootDisk] | None = None,
         pods_versions: Mapping[str, str] | None = None,
         pods_mib: int = MEMORY_MIB,
+        workers: int = 0,
     ) -> None:
         super().__init__(config)
+        self._workers = workers
         self._pods_mib = pods_mib
         self._pods_disk = pods_disk
         self._pods_versions = pods_versions or {}
@@ -71,9 +74,13 @@ class EmbeddedProvider(Occupant):
 
     def altered(self, *, api_flags: Mapping[str, object], pods_mib: int = MEMORY_MIB) -> EmbeddedProvider:
         """Return the instance with other flags of its API server, and another memory for the machine of its pods."""
-        config = replace(self.host.config, api_flags=api_flags)
-        disk, versions = self._pods_disk, self._pods_versions
-        return EmbeddedProvider(config, pods_disk=disk, pods_versions=versions, pods_mib=pods_mib)
+        return EmbeddedProvider(
+            replace(self.host.config, api_flags=api_flags),
+            pods_disk=self._pods_disk,
+            pods_versions=self._pods_versions,
+            pods_mib=pods_mib,
+            workers=self._workers,
+        )
 
     def up(self) -> None:
         """Bring the instance up; start what is missing of one that is partly up.
@@ -82,7 +89,7 @@ class EmbeddedProvider(Occupant):
             BadInput: this host lacks something (all of it at once); nothing was touched.
             InfraError: a program did not come up, or a firewall of this host keeps machines from the mirror.
         """
-        with self.host.coming_up(self) as index:
+        with self.host.coming_up(self, workers=self._workers) as index:
             control_plane.ensure_credentials(self.layout, index)
             self.host.start(self.programs(index))
             firewall.require_mirror_reachable(index, ipv6=True)
@@ -165,6 +172,7 @@ class EmbeddedProvider(Occupant):
                 index,
                 after=("etcd",),
                 namespaces=self.layout.kubeconfig_of(control_plane.NAMESPACES),
+                workers=self._workers,
             ),
         )
 
@@ -187,10 +195,14 @@ class EmbeddedDefinition(OnHost):
     name = NAME
     control_plane = KUBERNETES
     per_job = True
-    choices = frozenset({PODS})
+    choices = frozenset({PODS, "workers"})
 
     def instance(self, opening: Opening) -> EmbeddedProvider:
-        """Return the embedded infrastructure that the settings name."""
+        """Return the embedded infrastructure that the settings name.
+
+        Raises:
+            BadInput: it exists with another number of Nodes than is asked for.
+        """
         made = load_record(layout_of(opening.settings.infra_name, NAME))
         wanted = PODS in opening.needs or bool(opening.choices.get(PODS))
         return embedded_provider(
@@ -201,6 +213,7 @@ class EmbeddedDefinition(OnHost):
             uploads=opening.uploads,
             timeouts=opening.timeouts,
             pods=wanted or (made is not None and made.pods),
+            workers=_workers(opening.settings.infra_name, opening.choices.get("workers"), made),
             say=opening.say,
         )
 
@@ -224,6 +237,22 @@ class EmbeddedDefinition(OnHost):
         return MEMORY_MIB if has or PODS in needs else 0
 
 
+def _workers(name: str, asked: object, made: InstanceRecord | None) -> int:
+    """Return how many Nodes stand for this host beside the first: as it was made, or is to be.
+
+    Raises:
+        BadInput: it was made with another number than is asked for.
+    """
+    if asked is None:
+        return made.workers if made is not None else 0
+    if made is not None and made.usable and made.workers != asked:
+        raise BadInput(
+            f"instance {name} was made with --workers {made.workers}, not {asked}",
+            hint=f"{infra_command('down', name, NAME)}, then up again",
+        )
+    return int(str(asked))
+
+
 def embedded_provider(
     name: str,
     store: Store,
@@ -233,6 +262,7 @@ def embedded_provider(
     uploads: Sequence[Upload] = (),
     timeouts: Timeouts | None = None,
     pods: bool = False,
+    workers: int = 0,
     say: Say = lambda _: None,
 ) -> EmbeddedProvider:
     """Return the embedded infrastructure of that name.
@@ -240,12 +270,13 @@ def embedded_provider(
     Args:
         images, uploads: what guests may pull from its mirror.
         pods: whether it runs pods of its own.
+        workers: Nodes that stand for this host beside the first.
         say: told how the boot disk of the machine for these is made.
     """
     needed = (*refs.host(store.catalogue, KUBERNETES), *images)
     if not pods:
         supply = Supply(KUBERNETES, images, store, progress, uploads)
-        return EmbeddedProvider(supplied(layout_of(name, NAME), supply, needed, timeouts))
+        return EmbeddedProvider(supplied(layout_of(name, NAME), supply, needed, timeouts), workers=workers)
     of_pods = refs.pods(store.catalogue, KUBERNETES)
     own = tuple(ref for ref in of_pods if ref.name.startswith(IMAGE_PREFIX))
     supply = Supply(KUBERNETES, tuple(dict.fromkeys((*images, *own))), store, progress, uploads)
@@ -257,7 +288,7 @@ def embedded_provider(
         config.prepare()
         disk()  # a build takes minutes
 
-    return EmbeddedProvider(replace(config, prepare=prepare), pods_disk=disk, pods_versions=versions)
+    return EmbeddedProvider(replace(config, prepare=prepare), pods_disk=disk, pods_versions=versions, workers=workers)
 
 
 def _boot_disk(say: Say) -> BootDisk:

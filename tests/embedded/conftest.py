@@ -24,15 +24,20 @@ PREFIX = "pytest-"
 Instances = Callable[[str], EmbeddedProvider]
 
 
-def provider_of(name: str, *, pods: bool = False) -> EmbeddedProvider:
-    """Return an instance by name; guests' images are not published in it. `pods`: whether it runs pods of its own."""
-    return embedded_provider(name, Store(), progress=silent, pods=pods)
+def provider_of(name: str, *, pods: bool = False, workers: int = 0) -> EmbeddedProvider:
+    """Return an instance by name; guests' images are not published in it.
+
+    Args:
+        pods: whether it runs pods of its own.
+        workers: Nodes that stand for this host beside the first.
+    """
+    return embedded_provider(name, Store(), progress=silent, pods=pods, workers=workers)
 
 
 @contextmanager
-def running(suffix: str = "", *, pods: bool = False) -> Iterator[EmbeddedProvider]:
+def running(suffix: str = "", *, pods: bool = False, workers: int = 0) -> Iterator[EmbeddedProvider]:
     """Run an instance of this session, and take it down."""
-    provider = provider_of(f"{PREFIX}{os.getpid()}{suffix}", pods=pods)
+    provider = provider_of(f"{PREFIX}{os.getpid()}{suffix}", pods=pods, workers=workers)
     try:
         provider.up()
         yield provider

@@ -60,7 +60,7 @@ class Importer:
         former = self._running.get(key, uid)
         if former != uid and not self._stopped(former):
             return SOON_SECONDS
-        if pod is None or not claims.is_transfer_pod(pod) or pod["spec"].get("nodeName") != self._context.node:
+        if pod is None or not claims.is_transfer_pod(pod) or not self._context.here(pod):
             self._forget(key)
             return None
         pod = self._context.cluster.get(POD, key[1], key[0])  # the informer may lag behind our own last write
@@ -137,7 +137,7 @@ class Importer:
         if not self._transfers.admit(uid, transfer):
             return FULL_SECONDS
         try:
-            self._write(pod, pods.started(pod, was, self._address()))
+            self._write(pod, pods.started(pod, was, self._address(pod)))
         except BaseException:
             self._transfers.forget(uid)
             raise
@@ -161,8 +161,8 @@ class Importer:
             if claims.is_transfer_pod(pod) and phase(pod) == "Pending":
                 self.controller.queue.add(key_of(pod))
 
-    def _address(self) -> str:
-        node = self._nodes.get("", self._context.node)
+    def _address(self, pod: Json) -> str:
+        node = self._nodes.get("", pod["spec"]["nodeName"])
         addresses = dig(node, "status", "addresses") or []
         return next((str(a["address"]) for a in addresses if a["type"] == "InternalIP"), "127.0.0.1")
 

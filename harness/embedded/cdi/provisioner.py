@@ -106,7 +106,7 @@ class Provisioner:
     def _is_ours(self, claim: Json, storage_class: Json) -> bool:
         if storage_class.get("provisioner") != PROVISIONER or claim["spec"].get("selector"):
             return False
-        chosen = annotations_of(claim).get(SELECTED_NODE) == self._context.node
+        chosen = annotations_of(claim).get(SELECTED_NODE) in self._context.nodes
         return chosen or not binds_late(storage_class)
 
     def _make(self, claim: Json, storage_class: Json) -> str:
@@ -120,7 +120,9 @@ class Provisioner:
         return volume
 
     def _volume(self, name: str, file: Path, claim: Json, storage_class: Json) -> Json:
-        node = {"key": "kubernetes.io/hostname", "operator": "In", "values": [self._context.node]}
+        chosen = annotations_of(claim).get(SELECTED_NODE)
+        places = [chosen] if chosen in self._context.nodes else [*self._context.nodes]
+        node = {"key": "kubernetes.io/hostname", "operator": "In", "values": places}
         same = {key: claim["metadata"][key] for key in ("namespace", "name", "uid", "resourceVersion")}
         return {
             "apiVersion": "v1",

@@ -93,7 +93,7 @@ class SizeDetection:
     def reconcile(self, key: Key) -> float | None:
         """Play one pod: it runs, and ends with the size of the disk as its message."""
         pod = self._context.cluster.get(POD, key[1], key[0])
-        if pod is None or pod["spec"].get("nodeName") != self._context.node:
+        if pod is None or not self._context.here(pod):
             return None
         if deleting(pod) or phase(pod) in {"Succeeded", "Failed"}:
             return None

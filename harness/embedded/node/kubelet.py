@@ -63,7 +63,6 @@ KILLED = 137  # exit code of a container that ended by SIGKILL
 COMPONENT = "kubelet"
 HOST: Key = ("", "host")
 MIB = 2**20
-PORT = 10250  # a kubelet's, and what the API server dials when the Node names no other
 CONSOLE_CONTAINER = "guest-console-log"
 # (namespace, pod) -> the file with its guest's console, None when there is none
 Console = Callable[[str, str], Path | None]
@@ -95,7 +94,7 @@ class Kubelet:
         self._vmis.subscribe(self._instance_changed)
 
     def _mine(self, pod: Json) -> bool:
-        return is_launcher(pod) and bool(pod["spec"].get("nodeName") == self._context.node)
+        return is_launcher(pod) and self._context.here(pod)
 
     def _pod_changed(self, _: str, pod: Json) -> None:
         if self._mine(pod):
@@ -225,8 +224,7 @@ class ForeignPods:
         self._pods.subscribe(self._changed)
 
     def _mine(self, pod: Json) -> bool:
-        here = bool(pod["spec"].get("nodeName") == self._context.node)
-        return here and deleting(pod) and not is_launcher(pod) and not is_transfer_pod(pod)
+        return self._context.here(pod) and deleting(pod) and not is_launcher(pod) and not is_transfer_pod(pod)
 
     def _changed(self, _: str, pod: Json) -> None:
         if self._mine(pod):
@@ -270,17 +268,17 @@ class GarbageCollection:
         return HOST_SECONDS
 
 
-def serve(host: str, pki: Path, console: Console, summary: Callable[[], Json]) -> HttpsServer:
+def serve(address: tuple[str, int], pki: Path, console: Console, summary: Callable[[], Json]) -> HttpsServer:
     """Serve on a daemon thread; callers need a client certificate of the instance's CA.
 
     Args:
-        summary: says what the node and its pods take.
+        summary: says what a Node and its pods take.
 
     Raises:
         InfraError: the port is taken.
     """
     server = serving.listen(
-        (host, PORT),
+        address,
         partial(KubeletHandler, console, summary),
         certificate=pki / "webhook.crt",
         key=pki / "webhook.key",
@@ -383,10 +381,11 @@ def _to_last(handle: BinaryIO, lines: int | None) -> None:
 
 
 class Stats:
-    """The Summary of this node: its memory, and what each launcher pod takes of memory and disk."""
+    """The Summary of a Node: its share of memory, and what each launcher pod takes of memory and disk."""
 
-    def __init__(self, context: Context, guests: Guests) -> None:
+    def __init__(self, context: Context, guests: Guests, node: str) -> None:
         self._context = context
+        self._node = node
         self._guests = guests
         self._pods = context.informers.of(POD)
         self._vmis = context.informers.of(VMI)
@@ -405,8 +404,9 @@ class Stats:
 
     def _looked(self) -> Json:
         launchers = (pod for pod in self._pods.list() if is_launcher(pod) and not is_consumer(pod))
-        here = (pod for pod in launchers if pod["spec"].get("nodeName") == self._context.node)
-        return summary_document(self._context.node, pressure.memory_available_mib() * MIB, map(self._pod, here))
+        here = (pod for pod in launchers if pod["spec"].get("nodeName") == self._node)
+        available = pressure.memory_available_mib() * MIB // len(self._context.nodes)
+        return summary_document(self._node, available, map(self._pod, here))
 
     def _pod(self, pod: Json) -> Json:
         meta = pod["metadata"]

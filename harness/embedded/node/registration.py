@@ -1,10 +1,13 @@
-"""This host as a Node: its registration and heartbeat, and which launcher pods are placed on it.
+"""This host as Nodes: their registration and heartbeats, and which launcher pods are placed on them.
+
+One Node is the whole host. Several have an equal share of it each, and its address; so that what is spread over nodes
+can be tried, machines of one host are placed as those of several.
 
 While the API was away the node controller may have marked the Node's conditions Unknown and tainted it; only a new
 status brings it back, a renewed lease does not.
 
-Without such a node this host's is the only one, and nothing is said: pods are as a real KubeVirt's. With it, this
-host's Node has a taint, which this part's own pods tolerate; they name this host, so that no kubelet runs them.
+Without a node that runs pods nothing is said of placement: pods are as a real KubeVirt's. With it, this host's Nodes
+have a taint, which this part's own pods tolerate; they name this host, so that no kubelet runs them.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ HEARTBEAT_SECONDS = 10.0  # a quarter of the lease, as kubelet's
 RETRY_SECONDS = 1.0  # between tries while the API server has trouble; the lease is not over by then
 LEASE_SECONDS = 40  # kubelet's default
 LEASES = "kube-node-lease"
+KUBELET_PORT = 10250  # a kubelet's, of the first Node; those of further ones follow
 
 
 def memory_kib(meminfo: str) -> int:
@@ -59,12 +63,13 @@ def architecture() -> str:
     return ARCHITECTURES.get(platform.machine(), platform.machine())
 
 
-def capacity(state: Path) -> Json:
-    """Return what this host has."""
+def capacity(state: Path, nodes: int = 1) -> Json:
+    """Return what one of so many Nodes of this host has."""
+    cores = len(os.sched_getaffinity(0))
     return {
-        "cpu": str(len(os.sched_getaffinity(0))),
-        "memory": f"{memory_kib(Path('/proc/meminfo').read_text(encoding='ascii'))}Ki",
-        "ephemeral-storage": str(shutil.disk_usage(state).total),
+        "cpu": str(cores) if nodes == 1 else f"{1000 * cores // nodes}m",
+        "memory": f"{memory_kib(Path('/proc/meminfo').read_text(encoding='ascii')) // nodes}Ki",
+        "ephemeral-storage": str(shutil.disk_usage(state).total // nodes),
         "pods": str(MAX_PODS),
         "devices.kubevirt.io/kvm": "1k",  # machines run on this host's processors: nothing is emulated
         "devices.kubevirt.io/tun": "1k",
@@ -72,9 +77,14 @@ def capacity(state: Path) -> Json:
     }
 
 
-def allocatable(of: Json) -> Json:
-    """Return what of a capacity launcher pods may ask for."""
-    return {**of, "memory": f"{int(of['memory'].removesuffix('Ki')) - RESERVED_KIB}Ki"}
+def allocatable(of: Json, nodes: int = 1) -> Json:
+    """Return what of the capacity of one of so many Nodes launcher pods may ask for."""
+    return {**of, "memory": f"{int(of['memory'].removesuffix('Ki')) - RESERVED_KIB // nodes}Ki"}
+
+
+def kubelet_port(context: Context, node: str) -> int:
+    """Return the port at which a Node's logs and Summary are: all Nodes have this host's address."""
+    return KUBELET_PORT + context.nodes.index(node)
 
 
 def node_object(name: str) -> Json:
@@ -95,9 +105,10 @@ def node_object(name: str) -> Json:
     }
 
 
-def node_status(context: Context, old: Json) -> Json:
-    """Return the Node's status: capacity, addresses, conditions."""
-    moment, total = now(), capacity(context.state)
+def node_status(context: Context, name: str, old: Json) -> Json:
+    """Return a Node's status: capacity, addresses, conditions."""
+    nodes = len(context.nodes)
+    moment, total = now(), capacity(context.state, nodes)
     before = {c["type"]: c for c in dig(old, "status", "conditions") or []}
 
     def healthy(kind: str, status: str, reason: str, message: str) -> Json:
@@ -108,11 +119,12 @@ def node_status(context: Context, old: Json) -> Json:
 
     return {
         "capacity": total,
-        "allocatable": allocatable(total),
+        "allocatable": allocatable(total, nodes),
         "addresses": [
             {"type": "InternalIP", "address": context.host_address},
-            {"type": "Hostname", "address": context.node},
+            {"type": "Hostname", "address": name},
         ],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet_port(context, name)}},
         "nodeInfo": _node_info(),
         "conditions": [healthy(*row) for row in HEALTHY],
     }
@@ -140,23 +152,23 @@ def _node_info() -> Json:
     }
 
 
-def register(context: Context) -> None:
-    """Create the Node or bring it up to date."""
-    wanted = node_object(context.node)
+def register(context: Context, name: str) -> None:
+    """Create a Node or bring it up to date."""
+    wanted = node_object(name)
     labels = wanted["metadata"]["labels"]
     if not labels.items() <= labels_of(context.cluster.ensure(NODE, wanted)).items():
-        context.cluster.merge(NODE, context.node, {"metadata": {"labels": labels}})
-    report(context)
+        context.cluster.merge(NODE, name, {"metadata": {"labels": labels}})
+    report(context, name)
 
 
-def report(context: Context) -> None:
-    """Write the Node's status."""
-    status = node_status(context, context.cluster.get(NODE, context.node) or {})
-    context.cluster.merge(NODE, context.node, {"status": status}, subresource="status")
+def report(context: Context, name: str) -> None:
+    """Write a Node's status."""
+    status = node_status(context, name, context.cluster.get(NODE, name) or {})
+    context.cluster.merge(NODE, name, {"status": status}, subresource="status")
 
 
 class NodeStatus:
-    """Writes the Node's status again whenever somebody else made it other than Ready, or took the Node away."""
+    """Writes a Node's status again whenever somebody else made it other than Ready, or took the Node away."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -165,58 +177,62 @@ class NodeStatus:
         self._nodes.subscribe(self._changed)
 
     def _changed(self, _: str, node: Json) -> None:
-        if node["metadata"]["name"] == self._context.node:
-            self.controller.queue.add(("", self._context.node))
+        if node["metadata"]["name"] in self._context.nodes:
+            self.controller.queue.add(("", node["metadata"]["name"]))
 
     def reconcile(self, key: Key) -> float | None:
-        """Look at the Node."""
+        """Look at a Node."""
         node = self._nodes.get(*key)
         if node is None:
-            register(self._context)
+            register(self._context, key[1])
         elif not is_condition(node, "Ready", "True"):
             log.warning("the control plane marked node %s as not ready; reporting its status again", key[1])
-            report(self._context)
+            report(self._context, key[1])
         return None
 
 
-def beat(context: Context) -> None:
-    """Renew the Node's lease, making it when it is not there."""
+def beat(context: Context, name: str) -> None:
+    """Renew a Node's lease, making it when it is not there."""
     moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     try:
-        context.cluster.merge(LEASE, context.node, {"spec": {"renewTime": moment}}, LEASES)
+        context.cluster.merge(LEASE, name, {"spec": {"renewTime": moment}}, LEASES)
         return
     except ApiFailure as failure:
         if not failure.not_found:
             raise
-    owner = context.cluster.get(NODE, context.node)
+    owner = context.cluster.get(NODE, name)
     if owner is None:
         return
-    reference = {"apiVersion": "v1", "kind": "Node", "name": context.node, "uid": owner["metadata"]["uid"]}
+    reference = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": owner["metadata"]["uid"]}
     context.cluster.ensure(
         LEASE,
         {
             "apiVersion": LEASE.api_version,
             "kind": LEASE.kind,
-            "metadata": {"name": context.node, "namespace": LEASES, "ownerReferences": [reference]},
-            "spec": {"holderIdentity": context.node, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": moment},
+            "metadata": {"name": name, "namespace": LEASES, "ownerReferences": [reference]},
+            "spec": {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": moment},
         },
     )
 
 
 def start_heartbeat(context: Context) -> None:
-    """Renew the lease now and from now on, on a daemon thread, until the context stops."""
+    """Renew the leases now and from now on, on a daemon thread, until the context stops."""
+
+    def beat_all() -> None:
+        for name in context.nodes:
+            beat(context, name)
 
     def run() -> None:
         wait = HEARTBEAT_SECONDS
         while not context.stopping.wait(wait):
             try:
-                beat(context)
+                beat_all()
                 wait = HEARTBEAT_SECONDS
             except VmatrixError as error:
                 wait = RETRY_SECONDS
-                log.warning("heartbeat of node %s failed: %s", context.node, error)
+                log.warning("heartbeat of node %s failed: %s", ", ".join(context.nodes), error)
 
-    beat(context)
+    beat_all()
     threading.Thread(target=run, name="heartbeat", daemon=True).start()
 
 
@@ -229,7 +245,7 @@ HERE = {"kubevirt.io/schedulable": "true"}
 def elsewhere(context: Context) -> bool:
     """Tell whether another node runs pods."""
     nodes = context.informers.of(NODE).list()
-    return any(RUNS_PODS in labels_of(node) and node["metadata"]["name"] != context.node for node in nodes)
+    return any(RUNS_PODS in labels_of(node) and node["metadata"]["name"] not in context.nodes for node in nodes)
 
 
 def placed(context: Context, pod: Json) -> Json:
@@ -245,16 +261,20 @@ def placed(context: Context, pod: Json) -> Json:
 
 
 class Placement:
-    """Keeps the taint of this host's Node in line with whether another node runs pods."""
+    """Keeps the taint of this host's Nodes in line with whether another node runs pods."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._nodes = context.informers.of(NODE)
         self.controller = Controller("placement", self.reconcile, workers=1)
-        self._nodes.subscribe(lambda *_: self.controller.queue.add(("", context.node)))
+        self._nodes.subscribe(self._changed)
+
+    def _changed(self, *_: object) -> None:
+        for name in self._context.nodes:
+            self.controller.queue.add(("", name))
 
     def reconcile(self, key: Key) -> None:
-        """Look at this host's Node."""
+        """Look at a Node of this host."""
         node = self._nodes.get(*key)
         if node is None:
             return
@@ -264,4 +284,4 @@ class Placement:
         if len(wanted) != len(had):
             version = {"resourceVersion": node["metadata"]["resourceVersion"]}  # nobody's taint of meanwhile is lost
             patch = {"metadata": version, "spec": {"taints": wanted}}
-            self._nodes.observe(self._context.cluster.merge(NODE, self._context.node, patch))
+            self._nodes.observe(self._context.cluster.merge(NODE, key[1], patch))

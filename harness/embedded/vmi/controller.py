@@ -196,8 +196,7 @@ class VmiController:
     def _drive_machine(self, vmi: Json, pod: Json) -> float | None:
         """Start an instance's machine, look after it, or end it with its launcher: what the node agent does."""
         faults = self._context.faults
-        here = pod["spec"].get("nodeName") == self._context.node
-        if not here or faults.has(vmi, "handler-down"):
+        if not self._context.here(pod) or faults.has(vmi, "handler-down"):
             return None
         if deleting(pod) and (faults.has(pod, "launcher-stays") or faults.has(vmi, "launcher-vanishes")):
             return LOOK_SECONDS

@@ -93,8 +93,11 @@ CLAIM_SECONDS = 30.0  # another command holds this lock while it writes two file
 CLAIM_LOCK = ".claim.lock"
 
 
-def claim(layout: Layout) -> InstanceRecord:
+def claim(layout: Layout, workers: int = 0) -> InstanceRecord:
     """Take the first free index for a new instance, and make its bridge, which holds the index from then on.
+
+    Args:
+        workers: Nodes that stand for this host beside the first.
 
     Raises:
         InfraError: all indices are taken.
@@ -104,7 +107,7 @@ def claim(layout: Layout) -> InstanceRecord:
         for index in INDICES:
             if index in taken:
                 continue
-            record = InstanceRecord(layout.name, index, now(), boot_id())
+            record = InstanceRecord(layout.name, index, now(), boot_id(), workers=workers)
             save_record(
                 layout, record
             )  # before the bridge: an unrecorded bridge without an alias would belong to nobody

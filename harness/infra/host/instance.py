@@ -102,11 +102,14 @@ class HostInstance:
         return found.index
 
     @contextmanager
-    def coming_up(self, occupant: Occupant) -> Iterator[int]:
+    def coming_up(self, occupant: Occupant, *, workers: int = 0) -> Iterator[int]:
         """Give the index of an instance that has its address and folders; the body starts what is missing.
 
         An instance from before a reboot, or one whose `down` was interrupted, is removed first: its machines are
         gone, and etcd's data was never flushed to disk.
+
+        Args:
+            workers: Nodes that are to stand for this host beside the first, if the instance is a new one.
 
         Raises:
             BadInput: this host lacks something (all of it at once); nothing was touched.
@@ -123,7 +126,7 @@ class HostInstance:
             if found is not None and self.dead(occupant.programs(found.index)):
                 raise_if_any(occupant.findings())
             self.config.prepare()
-            index = (found or folder.claim(layout)).index
+            index = (found or folder.claim(layout, workers)).index
             raise_inotify_limit()
             network.ensure_bridge(index, layout)
             if occupant.machines_here():

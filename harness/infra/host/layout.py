@@ -49,8 +49,12 @@ class Layout:
 
     @property
     def node(self) -> str:
-        """Return the name of the Node that stands for this host."""
+        """Return the name of the Node that stands for this host, the first of several."""
         return f"vmatrix-{self.name}"
+
+    def nodes(self, workers: int) -> tuple[str, ...]:
+        """Return the names of the Nodes that stand for this host: the first, and so many workers, named as kind's."""
+        return (self.node, *(f"{self.node}-worker{number if number > 1 else ''}" for number in range(1, workers + 1)))
 
     @property
     def pods_node(self) -> str:
@@ -96,6 +100,7 @@ class InstanceRecord:
     boot: the kernel's boot id; under another one, no process or machine of the instance can be alive.
     ending: `down` began, so the instance must not be repaired.
     pods: it has a machine that runs pods.
+    workers: Nodes that stand for this host beside the first.
     """
 
     name: str
@@ -104,6 +109,7 @@ class InstanceRecord:
     boot: str
     ending: bool = False
     pods: bool = False
+    workers: int = 0
 
     @property
     def usable(self) -> bool:
@@ -116,8 +122,8 @@ def load_record(layout: Layout) -> InstanceRecord | None:
     try:
         raw = json.loads(layout.record.read_text(encoding="utf-8"))
         name, created, boot = (str(raw[key]) for key in ("name", "created", "boot"))
-        ending, pods = bool(raw["ending"]), bool(raw.get("pods"))
-        return InstanceRecord(name, int(raw["index"]), created, boot, ending, pods)
+        ending, pods, workers = bool(raw["ending"]), bool(raw.get("pods")), int(raw.get("workers") or 0)
+        return InstanceRecord(name, int(raw["index"]), created, boot, ending, pods, workers)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -211,13 +211,14 @@ def deliveries(config: HostConfig, index: int) -> tuple[HostProgram, ...]:
 
 
 def kubevirt(
-    config: HostConfig, index: int, *, after: tuple[str, ...] = (), namespaces: Path | None = None
+    config: HostConfig, index: int, *, after: tuple[str, ...] = (), namespaces: Path | None = None, workers: int = 0
 ) -> HostProgram:
     """Return the embedded KubeVirt.
 
     Args:
         after: programs of the instance that must be ready before it starts.
         namespaces: kubeconfig of whom it ends deleted namespaces as; None where a controller manager does.
+        workers: Nodes that stand for this host beside the first.
     """
     layout, address = config.layout, address_of(index)
     ready = layout.run / "kubevirt.ready"
@@ -226,7 +227,7 @@ def kubevirt(
         f"--kubeconfig={layout.kubeconfig_of(KUBEVIRT)}",
         f"--state={layout.root}",
         f"--index={index}",
-        f"--node-name={layout.node}",
+        *(f"--node-name={name}" for name in layout.nodes(workers)),
         f"--webhook-address={address}:{WEBHOOK_PORT}",
         f"--subresources-address={address}:{SUBRESOURCES_PORT}",
         f"--pki={layout.pki}",

@@ -26,9 +26,14 @@ def command_line(**changes: str | None) -> list[str]:
 
 def test_options_are_read() -> None:
     options = options_of(command_line())
-    assert (options.index, options.node_name, options.state) == (5, "vmatrix-x", Path("/state"))
+    assert (options.index, options.node_names, options.state) == (5, ("vmatrix-x",), Path("/state"))
     assert (options.webhook_host, options.webhook_port) == ("10.218.0.1", 8443)
     assert options.subresources == ("10.218.0.1", 8444)
+
+
+def test_a_host_may_stand_for_several_nodes() -> None:
+    options = options_of([*command_line(), "--node-name=vmatrix-x-worker", "--node-name=vmatrix-x-worker2"])
+    assert options.node_names == ("vmatrix-x", "vmatrix-x-worker", "vmatrix-x-worker2")
 
 
 def test_the_factor_of_the_run_that_starts_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

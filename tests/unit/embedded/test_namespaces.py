@@ -52,7 +52,7 @@ class ApiOfNamespaces:
         self.asked: list[str] = []
         self.written: list[Json] = []
         self.informers = Informers(cast(Cluster, self))
-        context = Context(cast(Cluster, self), self.informers, cast(Events, None), Path(), 0, "node")
+        context = Context(cast(Cluster, self), self.informers, cast(Events, None), Path(), 0, ("node",))
         self.namespaces = Namespaces(context, cast(Cluster, self))
         for one in namespaces:
             self.informers.of(NAMESPACE).observe(one)

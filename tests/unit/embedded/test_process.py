@@ -26,7 +26,7 @@ def order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """Return what a process does up to the registration of its Node, in its order."""
     done: list[str] = []
 
-    def register(_: Any) -> None:
+    def register(*_: Any) -> None:
         done.append("register")
         raise Registered
 
@@ -38,7 +38,7 @@ def order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     (tmp_path / "ca.crt").touch()
     with pytest.raises(Registered):
-        process.run(Options(Path("kubeconfig"), tmp_path, 0, "node", "10.213.0.1", 1, tmp_path, ("10.213.0.1", 2)))
+        process.run(Options(Path("kubeconfig"), tmp_path, 0, ("node",), "10.213.0.1", 1, tmp_path, ("10.213.0.1", 2)))
     return done
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness import pressure
+from harness.errors import BadInput
 from harness.infra.host import processes
 from harness.infra.host.layout import InstanceRecord, Layout, boot_id, layout_of, save_record
 from harness.infra.host.network import deliveries_of, pulls_of
@@ -134,3 +135,49 @@ def test_the_registry_of_deliveries_is_told_to_cells_where_there_is_one(
         provider = EmbeddedProvider(settings, pods_disk=pods)
         assert provider.deliveries() == expected
         assert provider.pulls() == (pulls_of(0) if expected else "")
+
+
+def nodes_of(provider: EmbeddedProvider) -> list[str]:
+    """Return the names of the Nodes that the embedded KubeVirt is told to stand for."""
+    part = next(program for program in provider.programs(0) if program.name == "kubevirt")
+    command = part.command()
+    assert isinstance(command, PlainCommand)
+    return [word.removeprefix("--node-name=") for word in command.argv if word.startswith("--node-name=")]
+
+
+@pytest.mark.parametrize(
+    ("made", "asked", "nodes"),
+    [
+        (None, None, [""]),
+        (None, 0, [""]),
+        (None, 1, ["", "-worker"]),
+        (None, 3, ["", "-worker", "-worker2", "-worker3"]),
+        (2, None, ["", "-worker", "-worker2"]),
+        (2, 2, ["", "-worker", "-worker2"]),
+    ],
+)
+def test_a_host_stands_for_as_many_nodes_as_the_instance_was_made_with(
+    embedded: EmbeddedDefinition, made: int | None, asked: int | None, nodes: list[str]
+) -> None:
+    if made is not None:
+        layout = layout_of(SETTINGS.infra_name, embedded.name)
+        save_record(layout, InstanceRecord(SETTINGS.infra_name, 0, "", boot_id(), workers=made))
+    provider = embedded.instance(Opening(SETTINGS, choices={"workers": asked}))
+    assert nodes_of(provider) == [f"vmatrix-of-a-test{suffix}" for suffix in nodes]
+    assert nodes_of(provider.altered(api_flags={})) == nodes_of(provider)
+
+
+@pytest.mark.parametrize(("made", "asked"), [(0, 2), (2, 0), (2, 1)])
+def test_another_number_of_nodes_is_refused(embedded: EmbeddedDefinition, made: int, asked: int) -> None:
+    layout = layout_of(SETTINGS.infra_name, embedded.name)
+    save_record(layout, InstanceRecord(SETTINGS.infra_name, 0, "", boot_id(), workers=made))
+    with pytest.raises(BadInput, match=f"was made with --workers {made}, not {asked}") as refused:
+        embedded.instance(Opening(SETTINGS, choices={"workers": asked}))
+    assert "infra down" in refused.value.hint
+
+
+def test_one_from_before_a_reboot_may_become_another(embedded: EmbeddedDefinition) -> None:
+    layout = layout_of(SETTINGS.infra_name, embedded.name)
+    save_record(layout, InstanceRecord(SETTINGS.infra_name, 0, "", "another-boot", workers=2))
+    assert len(nodes_of(embedded.instance(Opening(SETTINGS, choices={"workers": 1})))) == 2
+    assert len(nodes_of(embedded.instance(Opening(SETTINGS)))) == 3, "it is made anew as it was"

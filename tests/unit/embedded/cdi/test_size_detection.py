@@ -67,7 +67,7 @@ def cluster() -> FakeCluster:
 def context(cluster: FakeCluster, tmp_path: Path) -> Context:
     informers = Informers(cluster)
     informers.of(PVC).observe(cluster.all(PVC)[0])
-    return Context(cluster, informers, cast(Events, Recorder()), tmp_path, 0, NODE)
+    return Context(cluster, informers, cast(Events, Recorder()), tmp_path, 0, (NODE,))
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ def deletions(found: Json) -> list[tuple[str, int | None]]:
     api = Api()
     cluster = cast(Cluster, api)
     informers = Informers(cluster)
-    strangers = ForeignPods(Context(cluster, informers, cast(Events, None), Path(), 0, HERE))
+    strangers = ForeignPods(Context(cluster, informers, cast(Events, None), Path(), 0, (HERE,)))
     informers.of(POD).observe(found)
     strangers.reconcile(key_of(found))
     return api.deleted

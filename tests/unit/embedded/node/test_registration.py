@@ -1,4 +1,4 @@
-"""The host as a node: its capacity."""
+"""The host as one node, or as several."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ from harness.embedded.node.registration import (
     TOLERATION,
     Placement,
     allocatable,
+    capacity,
+    elsewhere,
     memory_kib,
+    node_status,
     placed,
 )
 from harness.kube.client import Cluster
 from harness.kube.events import Events
 from harness.kube.informer import Informers
+from harness.kube.objects import quantity
 from harness.kube.resources import NODE
 
 
@@ -55,12 +59,12 @@ def node(name: str, *, pods: bool = False, taints: list[Json] | None = None, ver
     return {"metadata": {"name": name, "labels": labels, "resourceVersion": version}, "spec": {"taints": taints or []}}
 
 
-def context_of(api: Api, *nodes: Json) -> Context:
+def context_of(api: Api, *nodes: Json, here: tuple[str, ...] = (HERE,)) -> Context:
     cluster = cast(Cluster, api)
     informers = Informers(cluster)
     for each in nodes:
         informers.of(NODE).observe(each)
-    return Context(cluster, informers, cast(Events, None), Path(), 0, HERE)
+    return Context(cluster, informers, cast(Events, None), Path(), 0, here)
 
 
 def test_alone_a_pod_is_as_a_real_kubevirts() -> None:
@@ -99,3 +103,35 @@ def test_a_node_that_is_not_there_is_left_to_who_makes_it() -> None:
     api = Api()
     Placement(context_of(api, node("vmatrix-a-pods", pods=True))).reconcile(("", HERE))
     assert api.patches == []
+
+
+def test_all_nodes_of_this_host_are_tainted_beside_a_node_that_runs_pods() -> None:
+    api, here = Api(), (HERE, f"{HERE}-worker")
+    context = context_of(api, *map(node, here), node("vmatrix-a-pods", pods=True), here=here)
+    placement = Placement(context)
+    for name in here:
+        placement.reconcile(("", name))
+    assert [patch["spec"]["taints"] for patch in api.patches] == [[MACHINES_ONLY]] * 2
+    assert not elsewhere(context_of(Api(), *map(node, here), here=here)), "its own Nodes are not another's"
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3, 10])
+def test_nodes_of_one_host_share_what_it_has(nodes: int, tmp_path: Path) -> None:
+    whole, part = capacity(tmp_path), capacity(tmp_path, nodes)
+    names = ("cpu", "memory", "ephemeral-storage")
+    amounts = {name: [float(quantity(made[name])) for made in (whole, part)] for name in names}
+    for name, (all_of_it, share) in amounts.items():
+        assert share * nodes == pytest.approx(all_of_it, rel=0.01), name
+    free = [float(quantity(allocatable(made, of)["memory"])) for made, of in ((whole, 1), (part, nodes))]
+    assert free[1] * nodes == pytest.approx(free[0], rel=0.01)
+
+
+def test_each_node_has_a_port_of_its_own_for_logs_and_summary() -> None:
+    here = tuple(f"{HERE}-{number}" for number in range(3))
+    context = context_of(Api(), here=here)
+    ends = [node_status(context, name, {})["daemonEndpoints"]["kubeletEndpoint"]["Port"] for name in here]
+    assert ends == [10250, 10251, 10252]
+    said = [node_status(context, name, {})["addresses"] for name in here]
+    assert [{row["type"]: row["address"] for row in rows} for rows in said] == [
+        {"InternalIP": context.host_address, "Hostname": name} for name in here
+    ]
