@@ -72,14 +72,17 @@ class EmbeddedProvider(Occupant):
         """Tell whether the instance has, or is to have, a machine that runs pods."""
         return self._pods_disk is not None
 
-    def altered(self, *, api_flags: Mapping[str, object], pods_mib: int = MEMORY_MIB) -> EmbeddedProvider:
-        """Return the instance with other flags of its API server, and another memory for the machine of its pods."""
+    def altered(
+        self, *, api_flags: Mapping[str, object] | None = None, pods_mib: int | None = None, workers: int | None = None
+    ) -> EmbeddedProvider:
+        """Return the instance with other flags of its API server, memory for the machine of its pods, or Nodes."""
+        config = self.host.config
         return EmbeddedProvider(
-            replace(self.host.config, api_flags=api_flags),
+            config if api_flags is None else replace(config, api_flags=api_flags),
             pods_disk=self._pods_disk,
             pods_versions=self._pods_versions,
-            pods_mib=pods_mib,
-            workers=self._workers,
+            pods_mib=self._pods_mib if pods_mib is None else pods_mib,
+            workers=self._workers if workers is None else workers,
         )
 
     def up(self) -> None:
@@ -213,9 +216,8 @@ class EmbeddedDefinition(OnHost):
             uploads=opening.uploads,
             timeouts=opening.timeouts,
             pods=wanted or (made is not None and made.pods),
-            workers=_workers(opening.settings.infra_name, opening.choices.get("workers"), made),
             say=opening.say,
-        )
+        ).altered(workers=_workers(opening.settings.infra_name, opening.choices.get("workers"), made))
 
     def check(self, settings: Settings, memory_mib: int | None, use: Callable[[], Use]) -> tuple[str, list[Finding]]:
         """Look at this host."""
@@ -262,7 +264,6 @@ def embedded_provider(
     uploads: Sequence[Upload] = (),
     timeouts: Timeouts | None = None,
     pods: bool = False,
-    workers: int = 0,
     say: Say = lambda _: None,
 ) -> EmbeddedProvider:
     """Return the embedded infrastructure of that name.
@@ -270,13 +271,12 @@ def embedded_provider(
     Args:
         images, uploads: what guests may pull from its mirror.
         pods: whether it runs pods of its own.
-        workers: Nodes that stand for this host beside the first.
         say: told how the boot disk of the machine for these is made.
     """
     needed = (*refs.host(store.catalogue, KUBERNETES), *images)
     if not pods:
         supply = Supply(KUBERNETES, images, store, progress, uploads)
-        return EmbeddedProvider(supplied(layout_of(name, NAME), supply, needed, timeouts), workers=workers)
+        return EmbeddedProvider(supplied(layout_of(name, NAME), supply, needed, timeouts))
     of_pods = refs.pods(store.catalogue, KUBERNETES)
     own = tuple(ref for ref in of_pods if ref.name.startswith(IMAGE_PREFIX))
     supply = Supply(KUBERNETES, tuple(dict.fromkeys((*images, *own))), store, progress, uploads)
@@ -288,7 +288,7 @@ def embedded_provider(
         config.prepare()
         disk()  # a build takes minutes
 
-    return EmbeddedProvider(replace(config, prepare=prepare), pods_disk=disk, pods_versions=versions, workers=workers)
+    return EmbeddedProvider(replace(config, prepare=prepare), pods_disk=disk, pods_versions=versions)
 
 
 def _boot_disk(say: Say) -> BootDisk:

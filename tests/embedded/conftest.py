@@ -31,7 +31,7 @@ def provider_of(name: str, *, pods: bool = False, workers: int = 0) -> EmbeddedP
         pods: whether it runs pods of its own.
         workers: Nodes that stand for this host beside the first.
     """
-    return embedded_provider(name, Store(), progress=silent, pods=pods, workers=workers)
+    return embedded_provider(name, Store(), progress=silent, pods=pods).altered(workers=workers)
 
 
 @contextmanager
