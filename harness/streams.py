@@ -13,14 +13,29 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from harness import system
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 OUTPUT, ERRORS = "standard output", "standard error"
 DESCRIPTORS = {OUTPUT: 1, ERRORS: 2}
 SECTION = "vmatrix_progress"  # the name of a section in a job's log
 READER_GONE = 141  # 128 + SIGPIPE, as shells report `command | head`
+
+
+def plain_console(*, soft_wrap: bool = True, **options: Any) -> Console:
+    """Return a console that prints texts as they are: what is in brackets or between colons stays.
+
+    Args:
+        soft_wrap: whether the terminal breaks long lines, so that they can be copied whole.
+        options: further ones of rich's Console.
+    """
+    from rich.console import Console  # here, because it takes long to load
+
+    return Console(markup=False, emoji=False, highlight=False, soft_wrap=soft_wrap, **options)
 
 
 class Muted:

@@ -11,17 +11,14 @@ import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import Any, TextIO, cast
 
 from harness import system
 from harness.errors import EXIT_HARNESS, BadInput, VmatrixError
 from harness.interpreter import begin_anew
 from harness.sanitize import sanitized
 from harness.startup import unsearched
-from harness.streams import ERRORS, OUTPUT, READER_GONE, Muted, drop, escaping
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from harness.streams import ERRORS, OUTPUT, READER_GONE, Muted, drop, escaping, plain_console
 
 SIGNALS = 128  # a shell reports a signal as 128 and its number
 ENDING = (signal.SIGTERM, signal.SIGHUP)
@@ -127,16 +124,10 @@ def tell_error(error: Exception) -> int:
     if ours is not None:
         show_error(ours)
         return ours.exit_code
-    console = _console()
-    console.print(sanitized(f"error: {type(error).__name__}: {error}"), markup=False)
-    console.print("this is a bug in vmatrix: repeat with -vv and report the traceback", markup=False)
+    console = plain_console(stderr=True)
+    console.print(sanitized(f"error: {type(error).__name__}: {error}"))
+    console.print("this is a bug in vmatrix: repeat with -vv and report the traceback")
     return EXIT_HARNESS
-
-
-def _console(**options: Any) -> Console:
-    from rich.console import Console  # here, because most commands end well, and it takes long to load
-
-    return Console(stderr=True, **options)
 
 
 def _of_system(error: Exception) -> VmatrixError | None:
@@ -159,16 +150,16 @@ def _open_errors() -> None:
 
 def show_error(error: VmatrixError) -> None:
     """Print an error as a person reads it: what, details, where to look, what to do."""
-    console = _console(highlight=False, soft_wrap=True)
-    console.print(sanitized(f"error ({error.blame.value}): {error.summary}"), markup=False, style="red")
+    console = plain_console(stderr=True)
+    console.print(sanitized(f"error ({error.blame.value}): {error.summary}"), style="red")
     if error.detail:
-        console.print("\n".join(f"  {line}" for line in sanitized(error.detail).splitlines()), markup=False)
+        console.print("\n".join(f"  {line}" for line in sanitized(error.detail).splitlines()))
     for path in error.paths:
-        console.print(sanitized(f"  see: {path}"), markup=False)
+        console.print(sanitized(f"  see: {path}"))
     if error.hint:
-        console.print(sanitized(f"hint: {error.hint}"), markup=False)
+        console.print(sanitized(f"hint: {error.hint}"))
     for page in dict.fromkeys(PAGE.findall(f"{error.summary} {error.hint}")):
-        console.print(f"`vmatrix docs {page}` prints docs/{page}.md", markup=False)
+        console.print(f"`vmatrix docs {page}` prints docs/{page}.md")
 
 
 def __getattr__(name: str) -> Any:

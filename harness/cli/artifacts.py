@@ -10,7 +10,6 @@ from functools import partial
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
@@ -45,8 +44,9 @@ from harness.spec import load_spec
 from harness.spec.dates import ending
 from harness.spec.project import Project, timeouts_of, write_in_project
 from harness.spec.settings import load_settings
+from harness.streams import plain_console
 
-out = Console()
+out = plain_console(soft_wrap=False)
 SOON = timedelta(days=90)
 
 
@@ -81,13 +81,13 @@ def newer(
     else:
         out.print("nothing is newer")
     for name, said in search.unlisted.items():
-        out.print(f"{name}: not known: {said.splitlines()[0]}", highlight=False, markup=False, soft_wrap=True)
+        out.print(f"{name}: not known: {said.splitlines()[0]}", soft_wrap=True)
     for line in _support(datetime.now(UTC).date()):
-        out.print(line, highlight=False, markup=False, soft_wrap=True)
+        out.print(line, soft_wrap=True)
     if any(one.module == entries.KUBERNETES for one in found) and not PACKAGED.is_dir():
-        out.print("`vmatrix artifacts newer --diff` prints what adds these Kubernetes releases", highlight=False)
+        out.print("`vmatrix artifacts newer --diff` prints what adds these Kubernetes releases")
     if any(catalogue.of_minor(one.module, one.version) for one in found if one.module in catalogue.programs):
-        out.print("`vmatrix artifacts newer --write` adds the patch versions to a project", highlight=False)
+        out.print("`vmatrix artifacts newer --write` adds the patch versions to a project")
 
 
 def _write(catalogue: entries.Catalogue, names: Sequence[str], limits: ArtifactLimits) -> None:
@@ -102,7 +102,7 @@ def _write(catalogue: entries.Catalogue, names: Sequence[str], limits: ArtifactL
     found = () if every else upstream_releases.find_newer(catalogue, limits).found
     made = upstream_releases.additions(catalogue, found, names, limits)
     for name, why in made.left_out.items():
-        out.print(f"left out: {name}: {why}", highlight=False, markup=False, soft_wrap=True)
+        out.print(f"left out: {name}: {why}", soft_wrap=True)
     if not made.made:
         out.print("nothing to write")
         return
@@ -111,10 +111,10 @@ def _write(catalogue: entries.Catalogue, names: Sequence[str], limits: ArtifactL
     entries.check(file, text)
     write_in_project(file, text)
     for one in made.made:
-        out.print(f"written: {one.name} {one.version}: {file}", highlight=False, markup=False, soft_wrap=True)
-    out.print("cells get such a version where a variable names it, as in matrix/axes.yml:", highlight=False)
+        out.print(f"written: {one.name} {one.version}: {file}", soft_wrap=True)
+    out.print("cells get such a version where a variable names it, as in matrix/axes.yml:")
     for line in dict.fromkeys(f'  {refs.version_variable(one.name)}: "{one.version}"' for one in made.made):
-        out.print(line, highlight=False, markup=False)
+        out.print(line)
 
 
 def _print_diff(found: Sequence[upstream_releases.Newer], limits: ArtifactLimits) -> None:
@@ -123,7 +123,7 @@ def _print_diff(found: Sequence[upstream_releases.Newer], limits: ArtifactLimits
     wanted = [one.version for one in found if one.module == entries.KUBERNETES]
     parts = [upstream_releases.read_parts(version, limits) for version in wanted]
     text = upstream_releases.render_diff(parts, PACKAGED.parents[1])
-    out.print(text, end="", markup=False, highlight=False, soft_wrap=True)
+    out.print(text, end="", soft_wrap=True)
 
 
 def _support(today: date) -> list[str]:
@@ -155,15 +155,16 @@ def list_(source: SourceOption = Source.AUTO, as_json: AsJson = False) -> None:
             {"name": r.name, "version": r.version, "source": how[r], "cached_bytes": f.size if f else None}
             for r, f in cached.items()
         ]
-        out.print(json.dumps(rows, indent=2), markup=False, highlight=False, soft_wrap=True)
+        out.print(json.dumps(rows, indent=2), soft_wrap=True)
         return
     table = Table("name", "version", "source", "state", "size", box=None)
     for ref, found in cached.items():
         size = f"{found.size / 1e6:.0f} MB" if found is not None else ""
         table.add_row(ref.name, ref.version, how[ref], "cached" if found is not None else "not cached", size)
-    wide = Console(width=WIDEST)
+    wide = plain_console(soft_wrap=False, width=WIDEST)
     needed = Measurement.get(wide, wide.options, table).maximum
-    Console(width=max(out.width, needed)).print(table)  # whole on a narrow terminal as well: names are to be copied
+    whole = plain_console(soft_wrap=False, width=max(out.width, needed))
+    whole.print(table)  # on a narrow terminal as well: names are to be copied
 
 
 def sources(store: Store, name: str, version: str) -> str:
@@ -221,7 +222,7 @@ def gc(
 
     `vmatrix run` and `vmatrix artifacts build` do it after they have built something.
     """
-    out.print(f"{go_toolchain.trim_caches(keep_mib, always=True) / 1e6:.0f} MB freed", highlight=False)
+    out.print(f"{go_toolchain.trim_caches(keep_mib, always=True) / 1e6:.0f} MB freed")
 
 
 @app.command("prune")
@@ -238,11 +239,11 @@ def prune_(
     unused = [(one.name, one.size, partial(products.remove, one)) for one in products.stale(project)]
     for name, size, remove in (*former, *unused):
         if not dry_run and not remove():
-            out.print(f"{name}: in use, kept", highlight=False)
+            out.print(f"{name}: in use, kept")
             continue
         freed += size
-        out.print(f"{name}: {size / 1e6:.0f} MB", highlight=False)
-    out.print(f"{freed / 1e6:.0f} MB {'would be freed' if dry_run else 'freed'}", highlight=False)
+        out.print(f"{name}: {size / 1e6:.0f} MB")
+    out.print(f"{freed / 1e6:.0f} MB {'would be freed' if dry_run else 'freed'}")
 
 
 @app.command()
@@ -282,14 +283,10 @@ def serve(
     supply = Supply(versions[0], images, store, uploads=offer.uploads if offer is not None else ())
     try:
         with serving(supply, images, mirror=listen, registry=registry) as running:
-            out.print(f"binaries at http://{listen}/bin/NAME/VERSION/FILE", soft_wrap=True, highlight=False)
+            out.print(f"binaries at http://{listen}/bin/NAME/VERSION/FILE", soft_wrap=True)
             for tree in trees.values():
-                out.print(
-                    f"{len(tree.sums)} files at http://{listen}/files/{tree.key}/", soft_wrap=True, highlight=False
-                )
-            out.print(
-                f"{running.published} images at {registry}; press Ctrl-C to stop", soft_wrap=True, highlight=False
-            )
+                out.print(f"{len(tree.sums)} files at http://{listen}/files/{tree.key}/", soft_wrap=True)
+            out.print(f"{running.published} images at {registry}; press Ctrl-C to stop", soft_wrap=True)
             running.wait()
     except KeyboardInterrupt:
         out.print("stopped")

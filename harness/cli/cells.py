@@ -37,7 +37,7 @@ def status(given: Given, as_json: AsJson = False) -> None:
     cluster = providers.open_cluster(settings)
     found = find(cluster, CellSelector(namespace=settings.namespace))
     if as_json:
-        out.print(json.dumps([_state(cell, machine_states(cluster, cell)) for cell in found], indent=2), markup=False)
+        out.print(json.dumps([_state(cell, machine_states(cluster, cell)) for cell in found], indent=2))
         return
     if not found:
         out.print("no cells in the infra cluster")
@@ -123,7 +123,7 @@ def reap(
         project=own_project(),
     )
     seconds = timeouts.teardown
-    with providers.keeper(settings, timeouts, lambda said: out.print(said, markup=False)):
+    with providers.keeper(settings, timeouts, lambda said: out.print(said)):
         if remove_finalizers:
             gone = teardown.remove_finalizers(
                 cluster,
@@ -131,7 +131,7 @@ def reap(
                 seconds=seconds,
                 on_gone=_print_deleted,
                 on_released=lambda told: out.print(f"finalizers removed: {told}"),
-                on_wait=partial(out.print, markup=False),
+                on_wait=partial(out.print),
             )
         else:
             gone = teardown.reap(
@@ -140,7 +140,7 @@ def reap(
                 seconds=seconds,
                 on_gone=_print_deleted,
                 on_left=Countdown(out.print).told,
-                on_wait=partial(out.print, markup=False),
+                on_wait=partial(out.print),
             )
     ssh.sweep()
     out.print(f"{len(gone)} {'cell' if len(gone) == 1 else 'cells'} deleted" if gone else "no cells to delete")

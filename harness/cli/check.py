@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
-from rich.console import Console
 
 from harness.cli import options
 from harness.cli.options import CLUSTER, Given, OfRun, takes
@@ -25,6 +24,7 @@ from harness.session.recheck import plan_recheck
 from harness.session.selection import project_of
 from harness.spec.options import RunRequest
 from harness.spec.settings import RESOLVED
+from harness.streams import plain_console
 
 Repeat = Annotated[
     int, typer.Option(min=1, max=1000, help="Run them N times, and say how often they failed.", metavar="N")
@@ -97,7 +97,7 @@ def _foreign(
 
 def _begin(argv: Sequence[str], repeat: int) -> NoReturn:
     """Become the call of pytest, which signals then reach; or make it several times."""
-    Console(stderr=True).print("$ " + shlex.join(["pytest", *argv]), highlight=False, soft_wrap=True, markup=False)
+    plain_console(stderr=True).print("$ " + shlex.join(["pytest", *argv]))
     if repeat > 1:
         raise typer.Exit(repeated(argv, repeat, fail_fast=False))
     os.execv(sys.executable, call(PYTEST, *argv))  # noqa: S606

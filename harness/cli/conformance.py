@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from harness.artifacts.store import Store
 from harness.cli import options
@@ -17,6 +16,7 @@ from harness.report.submission import Submission, read_product, write_submission
 from harness.rundir import RunDir
 from harness.spec.settings import load_settings
 from harness.spec.suites import CERTIFICATION
+from harness.streams import plain_console
 from harness.validate.conformance.upstream import as_text, chosen, listed_images, listed_specs, load_selection
 from harness.validate.expected import minor_of
 
@@ -31,7 +31,7 @@ def list_(
     images: Annotated[bool, typer.Option("--images", help="The images that specs run, instead of the specs.")] = False,
 ) -> None:
     """Print the specs that suites run, as e2e.test of a version names them: the file upstream/MINOR.yml."""
-    with showing(Console(stderr=True)) as progress:
+    with showing(plain_console(stderr=True, soft_wrap=False)) as progress:
         e2e_test = Store().obtain("e2e.test", version, progress).file("e2e.test")
     if images:
         text = "".join(f"    - {image}\n" for image in sorted(listed_images(e2e_test)))
@@ -62,4 +62,4 @@ def export(
     given = read_product(product)
     checks = RunDir(directory.resolve()).attempt(cell).checks / CERTIFICATION
     done = write_submission(Submission.of(RunDir(directory.resolve()), cell, checks), given, output)
-    Console(highlight=False, soft_wrap=True).print(f"written: {done}, {len(list(done.iterdir()))} files", markup=False)
+    plain_console().print(f"written: {done}, {len(list(done.iterdir()))} files")

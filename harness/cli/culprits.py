@@ -7,7 +7,6 @@ import shlex
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from harness import providers
 from harness.cli import options
@@ -20,8 +19,9 @@ from harness.schedule.durations import Durations
 from harness.session.bisection import Bisection, Repository, bisected, first_failure_at, good_and_bad, ordered
 from harness.session.follow_up import Pursuit, follow_up, pursue
 from harness.session.selection import choose, find_run, profile_of, project_of
+from harness.streams import plain_console
 
-out = Console(soft_wrap=True, highlight=False)
+out = plain_console()
 MOST = 4  # further cells: mostly enough (docs/decisions/suspects.md)
 
 
@@ -65,7 +65,7 @@ def bisect_commits(
         (good, bad),
         project.settings.runs,
         [*options_of(given)],
-        lambda line: out.print(line, markup=False),
+        lambda line: out.print(line),
     )
     tell(bisection, repository, first_failure_at(records, selected.cell.id, bisection.revisions[-1]))
     raise typer.Exit(0 if len(bisection.open) == 1 else EXIT_NOTHING_SELECTED)
@@ -78,25 +78,21 @@ def tell(bisection: Bisection, repository: Repository, known: str = "") -> None:
         known: what failed first at the bad revision that was given, by the history.
     """
     for line in ordered(bisection, [repository.revision(name).title.partition(" ")[2] for name in bisection.revisions]):
-        out.print(line, markup=False)
+        out.print(line)
     if len(bisection.open) > 1:
-        out.print(f"one of these {len(bisection.open)} commits, which could not be told apart:", markup=False)
+        out.print(f"one of these {len(bisection.open)} commits, which could not be told apart:")
     for name in bisection.open:
         commit = repository.revision(name)
-        out.print(f"{commit.title}\n  commit {commit.name}\n  author {commit.author}, {commit.date}", markup=False)
+        out.print(f"{commit.title}\n  commit {commit.name}\n  author {commit.author}, {commit.date}")
     tried = bisection.trials.get(bisection.open[-1])
     outcome = tried.said if tried is not None else known if bisection.open[-1] == bisection.revisions[-1] else ""
     if outcome:
-        out.print(f"  first failure: {outcome}", markup=False)
+        out.print(f"  first failure: {outcome}")
     for later in bisection.otherwise:
         title = repository.revision(later).title
-        out.print(
-            f"warning: {title} failed first in {': '.join(bisection.trials[later].failed)}",
-            style="yellow",
-            markup=False,
-        )
+        out.print(f"warning: {title} failed first in {': '.join(bisection.trials[later].failed)}", style="yellow")
     if bisection.otherwise:
-        out.print("  so this may be another fault, or a check that is not steady: run the commit again", markup=False)
+        out.print("  so this may be another fault, or a check that is not steady: run the commit again")
 
 
 def suspect(
@@ -126,21 +122,21 @@ def suspect(
     if run or bisect:
         if len(results) > 1:
             raise BadInput("--run and --bisect are about one run", hint="name the run that the cells are added to")
-        pursuit = Pursuit(project, results[0].run, [*options_of(given)], lambda line: out.print(line, markup=False))
+        pursuit = Pursuit(project, results[0].run, [*options_of(given)], lambda line: out.print(line))
         if code := pursue(pursuit, most if run else 0, bisect=bisect):
             raise typer.Exit(code)
         results = [find_run(settings.runs, result.run) for result in results]
     durations = Durations.load(settings, os.environ)
     following = follow_up(spec, profile_of(spec, settings), results, lambda cell: durations.expected(cell).seconds)
     for line in (line for result in following.failures for line in lines_of(result)):
-        out.print(line, markup=False)
+        out.print(line)
     if following.cell is not None:
         into = ["--into", results[0].run]
         next_run = ["vmatrix", "run", following.cell.id, *into, *providers.of(settings).options(settings)]
-        out.print(f"next: {shlex.join(next_run)}", markup=False)
+        out.print(f"next: {shlex.join(next_run)}")
     elif following.failures or results[0].further:
         for line in following.why or ("no further cell would tell more",):
-            out.print(line, markup=False)
+            out.print(line)
     else:
-        out.print("no failure that a passed cell could be compared with", markup=False)
+        out.print("no failure that a passed cell could be compared with")
         raise typer.Exit(EXIT_NOTHING_SELECTED)

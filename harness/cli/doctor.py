@@ -10,7 +10,6 @@ from functools import partial
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Column, Table
 
 from harness import proc, providers
@@ -24,11 +23,12 @@ from harness.session.selection import choose
 from harness.spec.project import Project
 from harness.spec.rules import IPV6, needed
 from harness.spec.settings import Settings
+from harness.streams import plain_console
 
 CHECKED = ("provider", "infra_name", "kubevirt", "kvm", "kubeconfig", "context", "namespace", "storage_class")
 APT = "apt-get"
 INSTALL_SECONDS = 900.0  # against hanging: apt-get with a slow mirror; a person watches and can repeat it
-out = Console(soft_wrap=True, highlight=False)
+out = plain_console()
 
 
 def register(app: typer.Typer) -> None:

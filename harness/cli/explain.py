@@ -54,16 +54,16 @@ def explain(
     if len(chosen) > 1 and not full and not as_json:
         for one in chosen:
             for line in summary(one, durations):
-                out.print(line, markup=False)
-        out.print(f"{len(chosen)} cells; `--full` prints everything of each", markup=False)
+                out.print(line)
+        out.print(f"{len(chosen)} cells; `--full` prints everything of each")
         return
     found = [explained(spec, infra, one, durations, sizes) for one in chosen]
     if as_json:
-        out.print(json.dumps(found, indent=2, default=str), markup=False)
+        out.print(json.dumps(found, indent=2, default=str))
         return
     for cell in found:
         text = yaml.dump(cell, Dumper=UnaliasedDumper, sort_keys=False, width=LONG, explicit_start=len(found) > 1)
-        out.print(text, markup=False)
+        out.print(text)
 
 
 def summary(one: Selected, durations: Durations) -> list[str]:

@@ -105,9 +105,9 @@ def generate(
             "the child pipeline exceeds limits of GitLab", detail="\n".join(problems), hint="choose a smaller tier"
         )
     output.write_text(text, encoding="utf-8")
-    out.print(f"{wish.why}: {len(jobs)} cells", markup=False)
+    out.print(f"{wish.why}: {len(jobs)} cells")
     if not jobs:
-        out.print(nothing, markup=False)
+        out.print(nothing)
         return
     rows = [(one.cell.id, str(len(one.cell.machines)), one.why) for _, one in jobs]
     show_rows(out, ("cell", "machines", "why"), rows)
@@ -136,7 +136,7 @@ def _more(context: JobContext, wish: PipelineScope, changes: Changes | None) -> 
         try:
             cells = selected(spec, infra, PlanSelection(tier=tier))
         except NothingSelected as nothing:
-            out.print(f"tier {tier}: {nothing.summary}", markup=False)
+            out.print(f"tier {tier}: {nothing.summary}")
             continue
         if tier in asked:
             pinned = (one for one in cells if one.cell.values in spec.tiers[tier].pinned)
@@ -223,9 +223,9 @@ def checks_(
     changed = changed_checks(path for path in paths if (context.job.directory / path).is_file())  # not deleted
     for suite in (LIFE, OF_PHASES):
         if changed.pop(suite, ()):
-            out.print(f"suite {suite} cannot be repeated over a cell: the smoke cell and others run it", markup=False)
+            out.print(f"suite {suite} cannot be repeated over a cell: the smoke cell and others run it")
     if not changed:
-        out.print("no module of checks changed that can be repeated", markup=False)
+        out.print("no module of checks changed that can be repeated")
         return
     annotate(context)
     if providers.of(context.project.settings).per_job:
@@ -245,7 +245,7 @@ def checks_(
     codes = []
     for suite, modules in changed.items():
         what = ["--run", context.job.run, "--suite", suite, "-k", " or ".join(modules), "--repeat", str(repeat)]
-        out.print(f"{suite}: {', '.join(modules)}, {repeat} times over {cell}", markup=False)
+        out.print(f"{suite}: {', '.join(modules)}, {repeat} times over {cell}")
         codes.append(proc.attend(vmatrix_call("check", cell, *what, *words)))
     raise typer.Exit(worst(codes))
 
@@ -287,11 +287,11 @@ def note_(
         try:
             mark = f"{MARK} {job.prefix}".strip()
             done = note.put(reached, read_text(file), mark=mark, token=os.environ[note.TOKEN])
-            out.print(f"the note on merge request !{reached.number} is {done}", markup=False)
+            out.print(f"the note on merge request !{reached.number} is {done}")
         except InfraError as error:  # a note that cannot be written fails nobody's change
             missing = f"{error.summary}; {error.hint}"
     if missing:
-        out.print(f"no note: {missing}", markup=False)
+        out.print(f"no note: {missing}")
     settings = f"{os.environ.get('CI_PROJECT_URL', '')}/-/settings/access_tokens"
     hints = [job_end.Link(f"no note on the merge request: {missing}", settings)] if missing and job.url else []
     shown = [job_end.Link("report", job_end.artifact_url(job, f"{report}/index.html"))] if job.url else []
@@ -308,7 +308,7 @@ def issues(
     """
     where, missing = issue_tracker.forge(os.environ)
     if where is None:
-        out.print(f"no issues: {missing}", markup=False)
+        out.print(f"no issues: {missing}")
         return
     project = Project.load(load_settings(settings_dir()).settings)
     now = datetime.now(UTC)
@@ -318,10 +318,10 @@ def issues(
         done = issue_tracker.sync_suspects(where, analysis, url)
         done += issue_tracker.sync_quarantine(where, analysis, rate=rate, project=project.directory, today=now.date())
     except (InfraError, BadInput) as error:  # neither GitLab nor its file's form changes the night's result
-        out.print(f"not all issues are up to date: {error.summary}; {error.hint}", markup=False)
+        out.print(f"not all issues are up to date: {error.summary}; {error.hint}")
         return
     for line in done or ["no issue changed"]:
-        out.print(line, markup=False)
+        out.print(line)
 
 
 @app.command("doctor")

@@ -6,7 +6,6 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from harness import providers
@@ -18,9 +17,10 @@ from harness.cli.plain import CommandSet
 from harness.paths import MATRIX, settings_dir
 from harness.spec.project import anywhere, timeouts_of
 from harness.spec.settings import load_settings
+from harness.streams import plain_console
 
 app = CommandSet(no_args_is_help=True, help="Build, list and prune disk images of machines.")
-out = Console(soft_wrap=True, highlight=False)
+out = plain_console()
 
 Names = Annotated[list[str], typer.Argument(help="Images in matrix/images.yml.", metavar="NAME")]
 
@@ -33,8 +33,8 @@ def build(names: Names) -> None:
     catalogue, cache = _catalogue(), disk.ImageCache(limits=ArtifactLimits.of(timeouts_of(settings)))
     for found in [catalogue.find(name) for name in names]:
         image = from_mirror(mirror, found) if mirror else found
-        made = cache.ensure(image, lambda line: out.print(line, markup=False))
-        out.print(f"{made.name}: {cache.path(made)} sha256:{made.sha256}", markup=False)
+        made = cache.ensure(image, lambda line: out.print(line))
+        out.print(f"{made.name}: {cache.path(made)} sha256:{made.sha256}")
 
 
 @app.command("list")
@@ -49,7 +49,7 @@ def list_images(as_json: AsJson = False) -> None:
             }
             for image in _catalogue().images
         ]
-        out.print(json.dumps(rows, indent=2), markup=False)
+        out.print(json.dumps(rows, indent=2))
         return
     table = Table("image", "system", "source", "login", "disk", "end of life", "cached", box=None, padding=(0, 1, 0, 0))
     for column in table.columns:
@@ -74,7 +74,7 @@ def prune(
     """Remove old versions, images that are no longer declared, and leftovers of killed builds."""
     gone = disk.prune(disk.ImageCache(), _catalogue().images, dry_run=dry_run)
     for found in gone:
-        out.print(f"{found.name}: {', '.join(path.name for path in found.paths)}", markup=False)
+        out.print(f"{found.name}: {', '.join(path.name for path in found.paths)}")
     freed = sum(found.size for found in gone) >> 20
     out.print(f"{freed} MiB {'would be freed' if dry_run else 'freed'}")
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from harness import providers
 from harness.artifacts import refs
@@ -32,9 +31,10 @@ from harness.providers import Definition, InstanceProvider, Opening
 from harness.session import refusals
 from harness.spec.project import timeouts_of
 from harness.spec.settings import Settings, load_settings
+from harness.streams import plain_console
 
 app = CommandSet(no_args_is_help=True, help="Create, inspect and delete infra clusters on this host.")
-out = Console(soft_wrap=True, highlight=False)
+out = plain_console()
 
 KIND_SETTINGS = ("kubevirt", "releases", "kvm")  # settings that are options of `up`, for provider kind
 UP_SETTINGS = (*KIND_SETTINGS, "timeout_scale")
@@ -265,7 +265,7 @@ def show(name: str, seen: InstanceStatus, facts: Mapping[str, str], provider: st
         rows = [_program(program) for program in seen.programs]
         show_rows(out, ("program", "pid", "up", "memory", "state"), rows, whole=("program",))
     for line in seen.problems:
-        out.print(f"  problem: {line}", markup=False)
+        out.print(f"  problem: {line}")
     if seen.machines:
         machines = [(one.namespace, one.name, one.phase, one.address) for one in seen.machines]
         show_rows(out, ("namespace", "machine", "phase", "address"), machines, whole=("namespace",))
@@ -278,14 +278,14 @@ def show(name: str, seen: InstanceStatus, facts: Mapping[str, str], provider: st
 
 
 def _text(value: Any) -> str:
-    """Return a value as a person writes it."""
+    """Return a value as a person writes it, and several without those that are empty."""
     if isinstance(value, Mapping):
         value = value.values()
     elif value is None or isinstance(value, bool):
         return {None: "-", True: "yes", False: "no"}[value]
     elif isinstance(value, str | int | float | Path):
         return str(value)
-    return ", ".join(map(_text, value))
+    return ", ".join(_text(one) for one in value if one not in (None, "")) or "-"
 
 
 def _program(program: ProgramStatus) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from harness.errors import BadInput
 from harness.files import write_new
@@ -19,6 +18,7 @@ from harness.spec.loader import load_spec
 from harness.spec.new_project import GITLAB, NewProject, TeamPlaybooks, look, named, refuse_project
 from harness.spec.plays import FIRST, PHASES
 from harness.spec.shape import unknown
+from harness.streams import plain_console
 
 LONGEST_NAME = 100
 PLAYBOOKS, PACKAGED, NO_PIPELINE = "playbooks", "packaged", "none"
@@ -146,7 +146,7 @@ def _playbooks(directory: Path) -> TeamPlaybooks:
     return named(directory, folder, {phase: playbook for phase, playbook in answers.items() if playbook})
 
 
-out = Console(soft_wrap=True, highlight=False)
+out = plain_console()
 
 
 def register(app: typer.Typer) -> None:
@@ -199,7 +199,7 @@ def init(
     _write(project)
     there = [] if directory.resolve() == Path.cwd() else [f"cd {directory}"]
     run = [*_smallest(project), f"vmatrix run --tier {project.tier}"]
-    out.print("\n  ".join(["go on with:", *there, "vmatrix infra up", *run]), markup=False)
+    out.print("\n  ".join(["go on with:", *there, "vmatrix infra up", *run]))
 
 
 def _smallest(project: NewProject) -> list[str]:
@@ -210,7 +210,7 @@ def _smallest(project: NewProject) -> list[str]:
     try:
         spec = load_spec(project.directory / MATRIX)
     except BadInput as error:
-        out.print(f"repair before you run a cell: {error.summary}", markup=False)
+        out.print(f"repair before you run a cell: {error.summary}")
         return []
     cells = [make_cell(spec, values) for values in spec.tiers[project.tier].pinned]
     if len(cells) < 2:
@@ -229,7 +229,7 @@ def _write(project: NewProject) -> None:
     except OSError as error:
         raise BadInput(f"cannot write {error.filename}: {error.strerror}", hint="nothing was written") from error
     for file in new:
-        out.print(f"written: {file}", markup=False)
+        out.print(f"written: {file}")
     for name, text in kept.items():
-        out.print(f"kept: {project.directory / name}; a new project has in it:", markup=False)
-        out.print(text, markup=False, end="")
+        out.print(f"kept: {project.directory / name}; a new project has in it:")
+        out.print(text, end="")

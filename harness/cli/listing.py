@@ -7,7 +7,6 @@ import os
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from harness.cli import options
 from harness.cli.options import AsJson, Given, Verbose, settings_of, takes
@@ -74,7 +73,7 @@ def _print_cells(given: Given, cells: list[str], *, as_json: bool, verbose: bool
         for one in found
     ]
     if as_json:
-        out.print(json.dumps(rows, indent=2), markup=False)
+        out.print(json.dumps(rows, indent=2))
         return
     narrowed = bool(cells or failed or changed)
     headings = ("cell", "tiers", "machines", "memory", "minutes", "phases", *(["why"] if narrowed else []))
@@ -104,11 +103,11 @@ def _print_origins(*, as_json: bool) -> None:
     found = [(one, "project" if one.file.is_relative_to(project) else "package") for one in origins(project)]
     if as_json:
         rows = [{"value": o.value, "of": of, "file": str(o.file), "line": o.line or None} for o, of in found]
-        out.print(json.dumps(rows, indent=2), markup=False)
+        out.print(json.dumps(rows, indent=2))
         return
     table = folding("value", "of", "file")
     for one, of in found:
-        table.add_row(escape(one.value), of, f"{one.file}:{one.line}" if one.line else str(one.file))
+        table.add_row(one.value, of, f"{one.file}:{one.line}" if one.line else str(one.file))
     out.print(table)
 
 

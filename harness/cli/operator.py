@@ -13,7 +13,6 @@ from typing import Annotated
 
 import typer
 import yaml
-from rich.console import Console
 
 from harness.artifacts.own import push as pushing
 from harness.artifacts.own.push import check_name
@@ -40,13 +39,14 @@ from harness.operator.kubectl import open_usual, usual_namespace
 from harness.paths import packaged_dir, settings_dir
 from harness.spec.project import timeouts_of
 from harness.spec.settings import load_settings
+from harness.streams import plain_console
 
 app = CommandSet(no_args_is_help=True, help="Clusters as declared objects: what the operator needs, does and did.")
 backup_app = CommandSet(
     no_args_is_help=True, help="Backups of etcd that the operator made: which there are, and copies."
 )
 out = wide_console()
-plain_out = Console(soft_wrap=True, highlight=False)
+plain_out = plain_console()
 FULL_SHA = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 BACKUP_HEADINGS = ("name", "cluster", "phase", "made by", "age", "MiB", "keys", "location")
 Kubeconfig = Annotated[
@@ -95,7 +95,7 @@ def _show_outlook(cluster: ClusterOutlook) -> None:
     """Print what is to do for one cluster, with the reasons."""
     desired = cluster.desired
     meta = desired.wish.metadata
-    out.print(f"{desired.wish.kind} {meta.namespace}/{meta.name}: {desired.release}", markup=False)
+    out.print(f"{desired.wish.kind} {meta.namespace}/{meta.name}: {desired.release}")
     machines = folding("machine", "address", "set", "groups")
     for host in desired.hosts:
         machines.add_row(host.machine, host.address, host.set_name, " ".join(host.groups))
@@ -104,9 +104,9 @@ def _show_outlook(cluster: ClusterOutlook) -> None:
     out.print("to do:" if cluster.steps else "to do: nothing")
     for number, step in enumerate(cluster.steps, 1):
         disruptive = ", disruptive" if step.disruptive else ""
-        out.print(f"  {number}. {step.operation}{disruptive}: {step.why}", markup=False)
-        out.print(f"     machines: {', '.join(step.machines) or 'none yet'}", markup=False)
-    out.print(f"now: {_next_step(cluster)}", markup=False)
+        out.print(f"  {number}. {step.operation}{disruptive}: {step.why}")
+        out.print(f"     machines: {', '.join(step.machines) or 'none yet'}")
+    out.print(f"now: {_next_step(cluster)}")
 
 
 def _next_step(cluster: ClusterOutlook) -> str:
@@ -126,7 +126,7 @@ def releases(
     """Print the Kubernetes versions that the operator knows, and the versions of what belongs to each."""
     if write:
         write_atomically(FILE, as_text(of_matrix()))
-        out.print(str(FILE), markup=False)
+        out.print(str(FILE))
         return
     known = load_releases()
     names = list(dict.fromkeys(name for versions in known.kubernetes.values() for name in versions))
@@ -170,7 +170,7 @@ def image(
     if push and bool(user) != bool(password):
         raise BadInput(f"--{'user' if user else 'password'} is given alone", hint="give both --user and --password")
     store = Store(limits=ArtifactLimits.of(timeouts_of(load_settings(settings_dir()).settings)))
-    with showing(Console(stderr=True)) as progress:
+    with showing(plain_console(stderr=True, soft_wrap=False)) as progress:
         made = pushing.obtain_image(store, progress)
         images = [made, *([pushing.obtain_builder(store, progress)] if builder else [])]
     name = f"{pushing.REPOSITORY}:{made.ref.version}"
@@ -182,10 +182,10 @@ def image(
     if publish:
         for artifact in images:
             pushing.publish(artifact, store)
-    plain_out.print(f"reference  {push.rstrip('/') + '/' if push else ''}{name}", markup=False)
-    plain_out.print(f"size       {int(made.facts['size']) / 2**20:.0f} MiB", markup=False)
-    plain_out.print(f"digest     {made.facts['digest']}", markup=False)
-    plain_out.print(f"layout     {made.directory / FILES}", markup=False)
+    plain_out.print(f"reference  {push.rstrip('/') + '/' if push else ''}{name}")
+    plain_out.print(f"size       {int(made.facts['size']) / 2**20:.0f} MiB")
+    plain_out.print(f"digest     {made.facts['digest']}")
+    plain_out.print(f"layout     {made.directory / FILES}")
 
 
 @app.command()
@@ -267,7 +267,7 @@ def list_backups(
         out.print_json(json.dumps([backup.json() for backup in listed]))
         return
     if not listed:
-        out.print(f"there is no EtcdBackup in namespace {where}", markup=False)
+        out.print(f"there is no EtcdBackup in namespace {where}")
         return
     show_rows(out, BACKUP_HEADINGS, [_backup_cells(backup) for backup in listed], whole=("name", "location"))
 

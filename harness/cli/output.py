@@ -17,6 +17,7 @@ from rich.text import Text
 from harness.plan.quarantine import idle_globs
 from harness.spec import Spec
 from harness.spec.project import matrix_dir
+from harness.streams import plain_console
 
 WIDE = 250  # columns where there is no terminal: ids are there to be copied, never cut
 
@@ -29,7 +30,7 @@ def folding(*headings: str, **options: Any) -> Table:
 def wide_console() -> Console:
     """Return a console for tables: as wide as the terminal, or wide enough for every id."""
     terminal = sys.stdout is not None and sys.stdout.isatty()  # None where it is closed
-    return Console(highlight=False, soft_wrap=True, width=None if terminal else WIDE)
+    return plain_console(width=None if terminal else WIDE)
 
 
 INDENT = 4
@@ -81,16 +82,16 @@ def show_left_out(console: Console, rows: Sequence[str], command: str, *, verbos
     """Print what is left out, a row each, or without `verbose` how many rows there are and what prints them."""
     if verbose:
         for row in rows:
-            console.print(row, markup=False)
+            console.print(row)
     elif rows:
-        console.print(f"left out: {len(rows)} kinds of cells; `{command} -v` says which, and why", markup=False)
+        console.print(f"left out: {len(rows)} kinds of cells; `{command} -v` says which, and why")
 
 
 def tell_idle(spec: Spec) -> None:
     """Say which globs of the matrix match nothing."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = plain_console(stderr=True)
     for said in idle_globs(spec, matrix_dir()):
-        console.print(f"warning: {said}", markup=False)
+        console.print(f"warning: {said}")
 
 
 SECONDS = 10.0  # between two lines: often enough to see that it goes on

@@ -106,7 +106,7 @@ def plan(
         refuse_long(plans)
     for name, text in texts.items() if write else ():
         write_in_project(directory / name, text)
-        out.print(f"written: {directory / name}", markup=False)
+        out.print(f"written: {directory / name}")
     _refuse_wrong_checks(directory, shown)
 
 
@@ -163,7 +163,7 @@ def _show(spec: Spec, plans: Sequence[TierPlan], *, as_json: bool, cells: bool) 
         for found in plans:
             _print_cells(spec, found)
     else:
-        out.print("--tier TIER shows a tier's cells; matrix/COVERAGE.md has all of them", markup=False)
+        out.print("--tier TIER shows a tier's cells; matrix/COVERAGE.md has all of them")
 
 
 def _notes(found: TierPlan) -> Iterator[str]:
@@ -189,7 +189,7 @@ def _print_cells(spec: Spec, found: TierPlan) -> None:
         for cell in found.cells
     ]
     dropped = [(cell_id, "dropped") for cell_id in found.dropped]
-    out.print(f"[italic]{found.tier} on {found.infra}[/]")
+    out.print(f"{found.tier} on {found.infra}", style="italic")
     show_rows(out, ("cell", "is", "machines", "minutes", *(axis.name for axis in spec.axes)), [*rows, *dropped])
 
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from harness import proc, providers
 from harness.cell.existing import Existing, InfraAccess, existing
@@ -25,6 +24,7 @@ from harness.machines.reach.ssh import ssh_command
 from harness.rundir import RunDir
 from harness.spec.settings import Settings
 from harness.spec.shape import unknown
+from harness.streams import plain_console
 
 INPUT, OUTPUT = 0, 1  # file descriptors
 Cell = Annotated[str, typer.Argument(metavar="CELL", help="Cell id.", autocompletion=options.made)]
@@ -76,7 +76,7 @@ def cell_at(cell: str, settings: Settings, run: str | None = None) -> Existing:
     access = InfraAccess(providers.open_cluster(settings), infra, settings.namespace, settings.access)
     there = existing(access, cell, settings.runs, run)
     if there.others or run is not None:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(there.which, markup=False)
+        plain_console(stderr=True).print(there.which)
     return there
 
 
@@ -132,7 +132,7 @@ def kubeconfig(given: Given, cell: Cell, run: OfRun = None) -> None:
         sys.stdout.flush()
         if path != there.files.kubeconfig:
             said = f"export KUBECONFIG={path}   # connects through the infra cluster's API until you press Ctrl-C here"
-            Console(stderr=True, highlight=False, soft_wrap=True).print(said, markup=False)
+            plain_console(stderr=True).print(said)
             threading.Event().wait()
 
 
@@ -182,16 +182,16 @@ def logs(
     if machine is not None:
         there.instance(machine)  # refuses one that does not run
     alone = machine is not None and len(wish.sources) == 1
-    notes = Console(stderr=True, highlight=False, soft_wrap=True)
+    notes = plain_console(stderr=True)
 
     def note(said: str) -> None:
-        notes.print(f"not read: {said}", markup=False)
+        notes.print(f"not read: {said}")
 
     lines = Followed(there, wish, note).lines() if follow else last_lines(there, wish, note)
     for line in lines:
         _print(line, alone=alone)
     if follow:
-        notes.print(f"cell {cell} has ended", markup=False)
+        notes.print(f"cell {cell} has ended")
 
 
 def _print(line: LogLine, *, alone: bool) -> None:

@@ -40,6 +40,7 @@ from harness.session.reporting import ALL, DAYS, NIGHTLY, Asked, days_of, looked
 from harness.spec import load_spec
 from harness.spec.project import Project, matrix_dir
 from harness.spec.settings import Settings, load_settings
+from harness.streams import plain_console
 from harness.urls import wrong_url
 
 NAMED = 5  # unreadable lines that are named, not only counted
@@ -143,13 +144,13 @@ def report(
         raise BadInput("--serve sends no alerts", hint="leave out --serve or --alert")
     if page.url and (wrong := wrong_url(page.url)):
         raise BadInput(f"--url {page.url!r}: {wrong}", hint="the address of the published page")
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = plain_console(stderr=True)
     project = Project.load(load_settings(settings_dir()).settings)
     asked = options.request()
 
     def analysed() -> tuple[Analysis, History]:
         now = datetime.now(UTC)
-        warn = partial(console.print, markup=False)
+        warn = partial(console.print)
         return looked_at(asked, project.spec, project.settings, environment=os.environ, now=now, warn=warn)
 
     score = page.score(project.settings.runs)
@@ -177,7 +178,7 @@ def _send(analysis: Analysis, settings: Settings, url: str, about: AlertAbout) -
     found = alerts_of(analysis, infra_rate=settings.alert_infra_rate, url=url, only_missing=about is AlertAbout.MISSING)
     problems = tuple(tell(found, settings))
     for line in problems:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(line, markup=False)
+        plain_console(stderr=True).print(line)
     return problems
 
 
@@ -196,7 +197,7 @@ def _write(report_files: Files, folder: Path) -> None:
         except OSError as error:
             errors.append(_not_made(name, error))
         else:
-            Console(highlight=False, soft_wrap=True).print(str(path), markup=False)
+            plain_console().print(str(path))
     if errors:
         first, *others = errors
         first.detail = "\n".join(
@@ -230,39 +231,38 @@ def _formats(given: str) -> tuple[str, ...]:
 
 def _tell(analysis: Analysis, history: History) -> None:
     """Print the outcome of the last night."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = plain_console(stderr=True)
     tell_skipped(history.skipped, console)
     night = analysis.last
     if night is None:
         where = ", ".join(history.sources) or "nothing"
         console.print(
             f"no matching runs: {len(history.records)} cell runs in {where}; `--tier {ALL} --branch {ALL}` selects "
-            "all, `vmatrix run` and `vmatrix history add` add more",
-            markup=False,
+            "all, `vmatrix run` and `vmatrix history add` add more"
         )
         return
     found = summary(analysis)
     counts = ", ".join(f"{number} {word}" for word, number in found["outcomes"].items())
-    console.print(f"last {analysis.unit} {night.start:%Y-%m-%d %H:%M} UTC: {counts}", markup=False)
+    console.print(f"last {analysis.unit} {night.start:%Y-%m-%d %H:%M} UTC: {counts}")
     for line in lines_of(analysis.tonight):
-        console.print(f"  {line}", markup=False)
+        console.print(f"  {line}")
     if analysis.freshness.stale:
-        console.print(f"no recent night: the last began {ago(analysis.freshness.hours_ago)}", markup=False)
+        console.print(f"no recent night: the last began {ago(analysis.freshness.hours_ago)}")
 
 
 def tell_skipped(skipped: tuple[Skipped, ...], console: Console) -> None:
     """Name the first unreadable lines, and count the others."""
     for one in skipped[:NAMED]:
-        console.print(f"not read: {one.source}:{one.line}: {one.why}", markup=False)
+        console.print(f"not read: {one.source}:{one.line}: {one.why}")
     if len(skipped) > NAMED:
-        console.print(f"not read: {len(skipped) - NAMED} more lines", markup=False)
+        console.print(f"not read: {len(skipped) - NAMED} more lines")
 
 
 def _serve(make: Callable[[], Mapping[str, bytes]], port: int) -> None:
     """Serve until Ctrl-C; the first report is made before, so that errors are reported here."""
     make()
     made = server(make, port)
-    Console(highlight=False).print(f"http://127.0.0.1:{made.server_port}/ (press Ctrl-C to stop)", markup=False)
+    plain_console().print(f"http://127.0.0.1:{made.server_port}/ (press Ctrl-C to stop)")
     try:
         made.serve_forever()
     except KeyboardInterrupt:
@@ -288,9 +288,9 @@ def add(
     found = collect(paths, quarantine=load_spec(matrix_dir()).quarantine)
     store = open_store(settings, os.environ)
     added = store.add(found.records)
-    console = Console(highlight=False, soft_wrap=True)
+    console = plain_console()
     tell_skipped(found.skipped, console)
-    console.print(f"{store.name}: {added} cell runs added, {len(found.records) - added} skipped", markup=False)
+    console.print(f"{store.name}: {added} cell runs added, {len(found.records) - added} skipped")
 
 
 @app.command()
@@ -304,9 +304,7 @@ def compact(
     store = open_store(settings, os.environ)
     kept = days if days is not None else settings.report_keep_days
     dropped = store.compact(days=kept, now=datetime.now(UTC))
-    Console(highlight=False, soft_wrap=True).print(
-        f"{store.name}: details of {dropped} cell runs older than {kept:g} days dropped", markup=False
-    )
+    plain_console().print(f"{store.name}: details of {dropped} cell runs older than {kept:g} days dropped")
 
 
 @app.command()
@@ -315,22 +313,21 @@ def show(as_json: AsJson = False) -> None:
     settings = _settings()
     store = open_store(settings, os.environ)
     history = store.load()
-    console = Console(highlight=False, soft_wrap=True)
+    console = plain_console()
     old = sum(record.forgotten for record in history.records)
     if as_json:
         ends = [record.started for record in (*history.records[:1], *history.records[-1:])]
         counts = {"cell_runs": len(history.records), "without_details": old, "duplicates": history.duplicates}
         told = {"store": store.name, **counts, "from": ends[0] if ends else None, "to": ends[-1] if ends else None}
         unreadable = [{"source": one.source, "line": one.line, "why": one.why} for one in history.skipped]
-        console.print(json.dumps({**told, "unreadable": unreadable}, indent=2), markup=False)
+        console.print(json.dumps({**told, "unreadable": unreadable}, indent=2))
         return
     console.print(
         f"{store.name}: {len(history.records)} cell runs ({old} without details), {history.duplicates} duplicates, "
-        f"{len(history.skipped)} unreadable lines",
-        markup=False,
+        f"{len(history.skipped)} unreadable lines"
     )
     if history.records:
-        console.print(f"from {history.records[0].started} to {history.records[-1].started}", markup=False)
+        console.print(f"from {history.records[0].started} to {history.records[-1].started}")
     tell_skipped(history.skipped, console)
 
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from harness import proc
 from harness.cli import options
@@ -25,6 +24,7 @@ from harness.session.selection import words_of_own
 from harness.spec.options import OPTIONS, RUN, RunRequest, settings_in
 from harness.spec.project import checks_dir
 from harness.spec.settings import RESOLVED
+from harness.streams import plain_console
 
 AUTO = "auto"
 ONCE = ("run_id", "rerun_failed", "into")  # what more than one run cannot have
@@ -79,7 +79,7 @@ def run(
     argv = [*checks_of(plan), "-p", "no:cacheprovider", *options_of(given)]
     pairs = [("-n", side_by_side), ("-k", select), *(("--cell", cell) for cell in chosen)]
     argv += [word for option, value in pairs if value is not None for word in (option, value)]
-    Console(stderr=True).print("$ " + shlex.join(["pytest", *argv]), highlight=False, soft_wrap=True, markup=False)
+    plain_console(stderr=True).print("$ " + shlex.join(["pytest", *argv]))
     os.environ[RESOLVED] = resolved.dump()
     if repeat > 1:
         raise typer.Exit(repeated(argv, repeat, fail_fast=bool(given.get("fail_fast"))))
@@ -107,13 +107,13 @@ def followed(plan: RunPlan, given: Given, argv: Sequence[str]) -> int:
     if proc.by_signal(code) or code in (EXIT_OK, EXIT_BAD_INPUT, EXIT_NOTHING_SELECTED):
         return code
     os.environ.pop(RESOLVED, None)  # is about this run's cells
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = plain_console(stderr=True)
     options = [*options_of(settings_in(given))]
-    pursuit = Pursuit(plan.project, plan.run, options, lambda line: console.print(line, markup=False))
+    pursuit = Pursuit(plan.project, plan.run, options, lambda line: console.print(line))
     try:
         return worst([pursue(pursuit, tier.follow_up, bisect=tier.bisect)]) or code
     except VmatrixError as error:
-        console.print(f"the failures were not followed up: {error.summary}; {error.hint}", markup=False)
+        console.print(f"the failures were not followed up: {error.summary}; {error.hint}")
         return code
 
 

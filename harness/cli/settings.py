@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from harness.cli.options import AsJson
@@ -21,6 +19,7 @@ from harness.spec.project import files_used, write_in_project
 from harness.spec.schemas import schemas
 from harness.spec.settings import SECRET, load_settings
 from harness.spec.shape import unknown
+from harness.streams import plain_console
 
 
 def register(app: typer.Typer) -> None:
@@ -35,7 +34,7 @@ def config(as_json: AsJson = False) -> None:
     sourced = load_settings(settings_dir())
     values = json.loads(sourced.settings.model_dump_json())
     values |= {name: MASK for name in SECRET if values[name] is not None}
-    console = Console(highlight=False)
+    console = plain_console(soft_wrap=False)
     if as_json:
         console.print_json(
             json.dumps({name: {"value": value, "from": sourced.origin[name]} for name, value in values.items()})
@@ -43,13 +42,13 @@ def config(as_json: AsJson = False) -> None:
         return
     table = Table("setting", "value", "from", box=None)
     for name, value in values.items():
-        table.add_row(name, "-" if value is None else escape(str(value)), sourced.origin[name])
+        table.add_row(name, "-" if value is None else str(value), sourced.origin[name])
     console.print(table)
     project = named_project() or enclosing_project()
     if project is None:
-        console.print(f"\nno project; packaged files: {packaged_dir()}", soft_wrap=True, markup=False)
+        console.print(f"\nno project; packaged files: {packaged_dir()}", soft_wrap=True)
         return
-    console.print(f"\nproject: {project}\npackaged files: {packaged_dir()}\n", soft_wrap=True, markup=False)
+    console.print(f"\nproject: {project}\npackaged files: {packaged_dir()}\n", soft_wrap=True)
     files = folding("file", "from")
     for name, used in files_used(project):
         files.add_row(f"matrix/{name}", used)
@@ -88,7 +87,7 @@ def schema(
             write_in_project(file, made[name])
         else:
             file.write_text(made[name], encoding="utf-8")
-        Console().print(str(file), highlight=False)
+        plain_console().print(str(file))
 
 
 def docs(

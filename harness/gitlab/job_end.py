@@ -52,14 +52,14 @@ def end(context: JobContext, *, wait: float | None, console: Console) -> None:
     run, timeouts = context.job.run, context.project.timeouts
     seconds = timeouts.collect + timeouts.teardown if wait is None else wait
     if not wait_for_end(context.files.path, seconds=seconds):
-        console.print(f"run {run} did not end within {seconds:.0f} s", markup=False)
+        console.print(f"run {run} did not end within {seconds:.0f} s")
     failures = [failure for failure in (_remove_left(context, console), _infra_down(context)) if failure]
     _complete(context)
     annotate(context)
     access.forget(run)
     if failures:
         raise failures[0]
-    console.print(f"nothing of run {run} is left", markup=False)
+    console.print(f"nothing of run {run} is left")
 
 
 def reap(context: JobContext, *, console: Console) -> None:
@@ -72,22 +72,22 @@ def reap(context: JobContext, *, console: Console) -> None:
         names = provider.stale_instances(PREFIX, oldest)
         for name in names:
             providers.take_down(provider.instance(Opening(settings.model_copy(update={"infra_name": name}))))
-            console.print(f"gone: infra {name}", markup=False)
-        console.print(f"{len(names)} embedded infrastructures removed", markup=False)
+            console.print(f"gone: infra {name}")
+        console.print(f"{len(names)} embedded infrastructures removed")
         return
     gone = teardown.reap(
         providers.open_cluster(settings, timeouts),
         CellSelector(only_expired=True, namespace=settings.namespace),
         seconds=timeouts.teardown,
         on_gone=partial(_tell_gone, console),
-        on_wait=partial(console.print, markup=False),
+        on_wait=partial(console.print),
     )
     access.forget(context.job.run)
-    console.print(f"{len(gone)} expired cells removed", markup=False)
+    console.print(f"{len(gone)} expired cells removed")
 
 
 def _tell_gone(console: Console, cell: ExistingCell) -> None:
-    console.print(f"gone: {cell.what}", markup=False)
+    console.print(f"gone: {cell.what}")
 
 
 def process_of(run_dir: Path) -> int | None:
@@ -148,7 +148,7 @@ def _remove_left(context: JobContext, console: Console) -> VmatrixError | None:
             selector,
             seconds=timeouts.teardown,
             on_gone=partial(_tell_gone, console),
-            on_wait=partial(console.print, markup=False),
+            on_wait=partial(console.print),
         )
     except VmatrixError as error:
         return error

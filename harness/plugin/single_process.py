@@ -27,6 +27,7 @@ from harness.report.results import load
 from harness.session import Cells, Run
 from harness.session.admit import Waiting
 from harness.session.recheck import verdict
+from harness.streams import plain_console
 
 SHELL = "/bin/sh"
 
@@ -92,13 +93,13 @@ class SingleProcess:
 def open_shell(console: Console, life: Life) -> None:
     """Open a shell in the cell's folder that knows the guest cluster, the inventory and the machines' key."""
     files = life.attempt.files
-    console.print(f"{life.cell.id} failed. This shell is in its folder; leave it to go on: exit", markup=False)
+    console.print(f"{life.cell.id} failed. This shell is in its folder; leave it to go on: exit")
     there = life.environment
     for machine in life.cell.machines if there is not None else ():
         options = there.options if there is not None else ()
-        console.print(f"  {shlex.join(['vmatrix', 'login', *options, life.cell.id, machine.name])}", markup=False)
+        console.print(f"  {shlex.join(['vmatrix', 'login', *options, life.cell.id, machine.name])}")
     for name, value in variables(life).items():
-        console.print(f"  {name}={value}", markup=False)
+        console.print(f"  {name}={value}")
     folder = life.attempt.directory if life.attempt.directory.is_dir() else files.path.parent
     proc.attend([os.environ.get("SHELL") or SHELL], env=variables(life), cwd=folder)
 
@@ -117,7 +118,7 @@ class ExistingCluster:
     def __init__(self, config: pytest.Config) -> None:
         self.check = config.stash[EXISTING]
         plan = self.check.plan
-        self.console = Console(highlight=False, soft_wrap=True)
+        self.console = plain_console()
         self.cells = Cells(plan, partial(self.check.site, self._say), self.console, connect=self.check.connect)
         config.stash[CELLS] = self.cells
         self.exit_code: int | None = None
@@ -150,15 +151,15 @@ class ExistingCluster:
         return None
 
     def _say(self, line: str) -> None:
-        self.console.print(line, markup=False)
+        self.console.print(line)
 
     def _join(self, checks: int) -> None:
         plan = self.check.plan
         plan.directory.mkdir(parents=True)
         recorder = Recorder(plan.directory)
         recorder.write("run-start", cells=[cell.id for cell in plan.cells], parallel=1, **self.check.started)
-        self.console = self.cells.console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
-        self.console.print(f"{self.check.subject}: {checks} checks", markup=False)
+        self.console = self.cells.console = plain_console(file=sys.stdout)
+        self.console.print(f"{self.check.subject}: {checks} checks")
         self.cells.adopt(self._held.enter_context(self.check.joined(self.cells.site, recorder)))
 
     @pytest.hookimpl(trylast=True)
@@ -171,8 +172,8 @@ class ExistingCluster:
             result = load(plan.directory, quarantine=plan.project.spec.quarantine)
             terminal.show_checks(result, self.console)
             for line in self.check.not_judged:
-                self.console.print(f"not judged: {line}", markup=False)
-            self.console.print(f"results: {plan.files.results}", markup=False)
+                self.console.print(f"not judged: {line}")
+            self.console.print(f"results: {plan.files.results}")
         if self.exit_code is not None:
             session.exitstatus = session.config.stash[VERDICT] = self.exit_code
         session.config.option.tbstyle = "no"  # the failures are shown with blame and hint instead
@@ -188,7 +189,7 @@ def refuse(run: Run, error: VmatrixError) -> bool:
 def tell_unused(run: Run, own: OwnChecks | None) -> None:
     """Say which of the project's own checks this run leaves out, and why: it may be meant so, or not."""
     for name, why in own.unused.items() if own is not None else ():
-        run.console.print(f"not run: {name}: {why}", markup=False)
+        run.console.print(f"not run: {name}: {why}")
 
 
 def interrupted_early(run: Run, excinfo: pytest.ExceptionInfo[BaseException]) -> None:

@@ -14,7 +14,6 @@ from functools import partial
 from types import FrameType
 
 import pytest
-from rich.console import Console
 from xdist.workermanage import NodeManager, WorkerController
 
 from harness import providers
@@ -25,6 +24,7 @@ from harness.session import Cells, Run
 from harness.session.admit import Waiting
 from harness.session.dispatch import Dispatch
 from harness.session.run import Interrupted
+from harness.streams import plain_console
 from harness.until import heartbeat, under_way
 
 LAST_ITEM = "::test_gone["
@@ -301,7 +301,7 @@ class Worker:
         ):  # pytest has read them; programs that this process starts choose for themselves
             os.environ.pop(name, None)
         self.stopped = False
-        silent = Console(quiet=True)  # the controller says what this process writes down
+        silent = plain_console(quiet=True)  # the controller says what this process writes down
         self.cells = Cells(plan, lambda: providers.join_site(plan.project, plan.cells), silent)
         config.stash[CELLS] = self.cells
         self.config = config

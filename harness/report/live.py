@@ -232,7 +232,7 @@ class Live:
         same = NUMBERS.sub("", text)
         if time.monotonic() - self._said.get(same, -PLAIN_EVERY_SECONDS) >= PLAIN_EVERY_SECONDS:
             self._said[same] = time.monotonic()
-            self._console.print(sanitized(f"  {text}"), highlight=False, markup=False)
+            self._console.print(sanitized(f"  {text}"), highlight=False)
 
     def _begin(self, event: StepEvent, name: str) -> None:
         self._now = f"{event.cell} {name}"
@@ -280,7 +280,7 @@ class Live:
             self._status = None
 
     def _line(self, text: str) -> None:
-        self._console.print(sanitized(text), highlight=False, markup=False, soft_wrap=True)
+        self._console.print(sanitized(text), highlight=False, soft_wrap=True)
 
     def _section(self, edge: str, event: StepEvent, name: str) -> None:
         """Print a marker of a collapsible section (GitLab docs, "Custom collapsible sections")."""

@@ -206,7 +206,7 @@ class Cells:
             check = replace(check, blame=(Blame.INFRA if infra else blame).value, infra=infra)
             life.checks_failed.append(check.title)
             failed = f"{cell.id}: {check.title} FAILED ({check.seconds:.1f} s)"
-            self.console.print(failed, markup=False)
+            self.console.print(failed)
         self.recorder.write("check", cell=cell.id, **check.event())
 
     def record_step(self, cell: Cell, name: str, error: Exception) -> None:
@@ -243,7 +243,7 @@ class Cells:
                 f"kept for {settings.expiry_hours:g} h: {self._login(cell)}; "
                 f"to remove it: {self.plan.cleanup} --cell {cell.id}"
             )
-            self.console.print(said, markup=False)
+            self.console.print(said)
             self.recorder.write("kept", cell=cell.id, attempt=life.attempt.number, said=said)
             return
         life.teardown()

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from rich.console import Console
-
 from harness import proc
 from harness.errors import (
     EXIT_BAD_INPUT,
@@ -23,6 +21,7 @@ from harness.interpreter import PYTEST, call
 from harness.model import Outcome
 from harness.report.cell import CellResult
 from harness.report.results import RunResult
+from harness.streams import plain_console
 
 # Among failures of several kinds, the one that a script must hear of first.
 SEVERITY = (EXIT_LEAKED, EXIT_HARNESS, EXIT_PRODUCT, EXIT_INFRA, EXIT_RETRY, EXIT_BAD_INPUT)
@@ -82,15 +81,15 @@ def repeated(pytest_words: Sequence[str], times: int, *, fail_fast: bool) -> int
     Args:
         fail_fast: whether the first run that did not pass is the last.
     """
-    console, codes = Console(stderr=True, highlight=False, soft_wrap=True), list[int]()
+    console, codes = plain_console(stderr=True), list[int]()
     for number in range(1, times + 1):
-        console.print(f"run {number} of {times}", markup=False)
+        console.print(f"run {number} of {times}")
         code = proc.attend(call(PYTEST, *pytest_words))
         codes.append(code)
         if proc.by_signal(code) or code in ENDS or (fail_fast and code != EXIT_OK):
             break
     for line in told(codes, times):
-        console.print(line, markup=False)
+        console.print(line)
     return worst(codes)
 
 

@@ -39,6 +39,7 @@ from harness.session.exit_codes import exit_code
 from harness.session.plan import RunPlan
 from harness.session.refusals import Wish
 from harness.session.selection import profile_of
+from harness.streams import plain_console
 
 
 class Interrupted(KeyboardInterrupt):
@@ -56,7 +57,7 @@ class Run:
 
     plan: RunPlan
     parallel: int = 1
-    console: Console = field(default_factory=lambda: Console(stderr=True))
+    console: Console = field(default_factory=lambda: plain_console(stderr=True))
     started: bool = False
     signalled: int = 0
     exit_code: int = EXIT_OK
@@ -83,7 +84,7 @@ class Run:
 
     def console_to(self, file: Any) -> None:
         """Print to this file from now on."""
-        self.console = Console(file=file, highlight=False, soft_wrap=True)
+        self.console = plain_console(file=file)
 
     @system.told()
     def start(self) -> Live:
@@ -97,7 +98,7 @@ class Run:
         """
         plan = self.plan
         refusals.refuse(refusals.RUN, Wish(plan.project, plan.cells))
-        self.console.print(f"to clean up after this run: {plan.cleanup}", markup=False)
+        self.console.print(f"to clean up after this run: {plan.cleanup}")
         self._made = [p for p in (plan.directory, *plan.directory.parents) if not p.exists()]
         plan.directory.mkdir(parents=True, exist_ok=True)
         self.started = True
@@ -125,7 +126,7 @@ class Run:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
         for line in providers.coming(plan.project.settings):
-            self.console.print(line, markup=False)
+            self.console.print(line)
         self.live.on_phase("bringing the infra cluster up")
         self._site = providers.open_site(plan.project, plan.cells, progress=self.live.on_progress, suites=plan.suites())
         self._kept.enter_context(providers.keeper(plan.project.settings, plan.project.timeouts, self._tell_of_infra))
@@ -137,7 +138,7 @@ class Run:
 
     def _tell_of_infra(self, said: str) -> None:
         """Print and write down what became of a part of the infra cluster."""
-        self.console.print(said, markup=False)
+        self.console.print(said)
         self.recorder.write("infra", said=said)
 
     def leave_out(self, cells: Iterable[Cell]) -> None:
@@ -220,7 +221,7 @@ class Run:
         for path, error in run_reports.write_all(self._result(), self.plan.files).items():
             ours = system.of(error) if isinstance(error, OSError) else None
             said = ours.summary if ours is not None else f"{path}: {type(error).__name__}: {error}; a bug in vmatrix"
-            self.console.print(sanitized(f"this report could not be written: {said}"), markup=False)
+            self.console.print(sanitized(f"this report could not be written: {said}"))
             self.recorder.write("report-failed", path=str(path), said=said)
             if self.exit_code == EXIT_OK:
                 self.exit_code = ours.exit_code if ours is not None else EXIT_HARNESS
@@ -236,7 +237,7 @@ class Run:
             keep(plan.directory, project.settings, quarantine=project.spec.quarantine, cells=plan.cells)
         except Exception as error:  # noqa: BLE001 - the results are written; nothing here may change what they say
             said = f"this run is not in the history: {error}; add it with `vmatrix history add {self.plan.directory}`"
-            self.console.print(said, markup=False)
+            self.console.print(said)
 
     def _reap_strays(self) -> None:
         """Remove cells of this run that nobody tears down (a signal or a crash may have hit in mid-creation)."""
@@ -255,19 +256,17 @@ class Run:
         """Print tables, failures, leaks and the reports' paths."""
         terminal.show(self._result(), self.console)
         if self._leak is not None:
-            self.console.print(
-                f"LEAKED: {self._leak.summary}\n{self._leak.detail}\nhint: {self._leak.hint}", markup=False
-            )
+            self.console.print(f"LEAKED: {self._leak.summary}\n{self._leak.detail}\nhint: {self._leak.hint}")
         files = self.plan.files
         for report in (*run_reports.paths(files), files.results):
-            self.console.print(f"report: {report}", markup=False)
+            self.console.print(f"report: {report}")
 
     def show_interruption(self) -> None:
         """Print as the last lines of a run that a signal ended: what ran, what did not, and how to run that."""
         result = self._result()
         for line in words.interruption_lines(result):
-            self.console.print(line, markup=False)
+            self.console.print(line)
         if all(cell.outcome == Outcome.PASSED for cell in result.cells):
             return
         again = ["vmatrix", "run", "--rerun-failed", self.plan.run, *self.plan.provider_options]
-        self.console.print(f"to run what did not pass: {shlex.join(again)}", markup=False)
+        self.console.print(f"to run what did not pass: {shlex.join(again)}")

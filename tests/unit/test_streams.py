@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import re
+from pathlib import Path
 
 import pytest
+from rich.table import Table
 
-from harness.streams import OUTPUT, Muted
+from harness.streams import OUTPUT, Muted, plain_console
 
 
 def test_progress_lines_are_plain_lines() -> None:
@@ -40,3 +42,36 @@ def test_whatever_is_written_ends_a_silence(monkeypatch: pytest.MonkeyPatch) -> 
     assert muted.silent_seconds == 30.0
     muted.write("x")
     assert muted.silent_seconds == 0.0
+
+
+TEXTS = (
+    "http://[fd76:6d78:d5::1]:8080",
+    "[red]not a colour[/red] and [/] alone",
+    "test_it[eth0-k1363] failed: :warning: stays a word",
+    "[link=http://192.0.2.1]x[/link] [bold",
+    "\\[escaped] \\",
+    "1.36.3 'quoted' 12 True None /a/path",
+    "x" * 300,
+)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_console_prints_texts_as_they_are(text: str) -> None:
+    stream = io.StringIO()
+    plain_console(file=stream, force_terminal=True, width=80).print(text)
+    assert stream.getvalue() == f"{text}\n"
+
+
+def test_a_table_has_texts_as_they_are() -> None:
+    stream, table = io.StringIO(), Table("text", box=None, show_header=False)
+    for text in TEXTS:
+        table.add_row(text)
+    plain_console(file=stream, soft_wrap=False, width=400).print(table)
+    assert [line.strip() for line in stream.getvalue().splitlines()] == [*TEXTS]
+
+
+def test_every_console_is_made_in_one_place() -> None:
+    made = re.compile(r"(?<![\w.])Console\(|markup=|rich\.markup")
+    allowed = {"harness/streams.py", "harness/embedded/subresources/portforward.py"}  # the other is a guest's
+    files = [file for file in Path("harness").rglob("*.py") if str(file) not in allowed]
+    assert [str(file) for file in files if made.search(file.read_text(encoding="utf-8"))] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -345,7 +346,7 @@ def test_the_instance_is_the_one_of_the_settings(
         (None, "-"),
         (True, "yes"),
         (("a", "b"), "a, b"),
-        ([None, False], "-, no"),
+        ([None, False], "no"),
         ({"http": "http://m", "registry": "m:5000"}, "http://m, m:5000"),
         ({"a": {"b": None}}, "-"),
         (State.BROKEN, "broken"),
@@ -353,3 +354,15 @@ def test_the_instance_is_the_one_of_the_settings(
 )
 def test_facts_are_printed_without_words_of_python(value: object, text: str) -> None:
     assert infra._text(value) == text
+
+
+def test_addresses_of_a_mirror_are_printed_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    of_ipv6 = Mirror("http://[fd76:6d78:d5::1]:8080", "[fd76:6d78:d5::1]:5000")
+    mirror = asdict(Mirror("http://10.213.0.1:8080", "10.213.0.1:5000", ipv6=of_ipv6))
+    infra.show("a", InstanceStatus(State.UP), {"mirror": infra._text(mirror)})
+    assert capsys.readouterr().out.splitlines()[1].split(maxsplit=1)[1].split(", ") == [
+        "http://10.213.0.1:8080",
+        "10.213.0.1:5000",
+        "http://[fd76:6d78:d5::1]:8080",
+        "[fd76:6d78:d5::1]:5000",
+    ]
