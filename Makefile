@@ -7,7 +7,7 @@ demo: $(TOX)
 	$(TOX) run -e demo
 
 test: $(TOX)
-	$(TOX) run -e lint,type,unit,lowest,package,smoke,embedded,contract
+	$(TOX) run-parallel --parallel 2 --parallel-no-spinner -e lint,contract,type,embedded,package,lowest,unit,smoke
 
 # Debian's python3 has no venv. Root may install it.
 $(TOX): pyproject.toml
