@@ -82,6 +82,18 @@ def request(common_name: str, organizations: Iterable[str]) -> tuple[bytes, byte
     return made.public_bytes(serialization.Encoding.PEM), pem_of(key)
 
 
+def request_for(common_name: str, key: SigningKey) -> bytes:
+    """Return a request for a certificate of a key, as PEM."""
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    made = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
+    return made.public_bytes(serialization.Encoding.PEM)
+
+
+def first(chain: bytes) -> bytes:
+    """Return the first certificate of a chain, as PEM. Raises ValueError where there is none."""
+    return pem_of(x509.load_pem_x509_certificates(chain)[0])
+
+
 def signed(asked: bytes, issuer: x509.Certificate, key: SigningKey, now: datetime, lifetime: timedelta) -> bytes:
     """Return what a CA signs for a client's request, as a cluster's own signer does (kube-apiserver-client).
 

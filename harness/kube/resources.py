@@ -94,6 +94,7 @@ NETWORK_POLICY = Resource("networking.k8s.io", "v1", "networkpolicies", "Network
 # As far as their groups and names go; which version an API serves is found out.
 GATEWAY = Resource("gateway.networking.k8s.io", "v1", "gateways", "Gateway")
 TLS_ROUTE = Resource("gateway.networking.k8s.io", "v1", "tlsroutes", "TLSRoute")
+CERTIFICATE_REQUEST = Resource("cert-manager.io", "v1", "certificaterequests", "CertificateRequest")
 SERVICE_CIDR = Resource("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR", namespaced=False)
 CALICO_POOL = Resource("crd.projectcalico.org", "v1", "ippools", "IPPool", namespaced=False)
 CALICO_FELIX = Resource("crd.projectcalico.org", "v1", "felixconfigurations", "FelixConfiguration", namespaced=False)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from harness.infra.cluster.rights import Right
 from harness.kube.resources import (
+    CERTIFICATE_REQUEST,
     CONFIG_MAP,
     CRD,
     DATA_VOLUME,
@@ -206,7 +207,8 @@ OWN: Mapping[str, tuple[Right, ...]] = {
         Right(CLUSTER_DEPLOYMENT, ("update",), "it owns what it makes", FINALIZERS, inside=True),
     ),
     "authority": (
-        Right(SECRET, ("create", "get"), "CAs that clusters are begun with"),
+        Right(SECRET, ("create", "get", "patch"), "CAs that clusters are begun with"),
+        Right(CERTIFICATE_REQUEST, ("create", "delete", "get"), "an issuer of cert-manager signs CAs"),
         Right(CLUSTER, ("patch",), "what they are, and until when", STATUS),
         *(Right(kind, ("update",), "it owns what it makes", FINALIZERS, inside=True) for kind in DECLARED),
     ),

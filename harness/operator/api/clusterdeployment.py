@@ -104,8 +104,20 @@ def _own_secret(what: str) -> SecretName | None:
     return made
 
 
+class IssuerRef(ApiModel):
+    """An issuer of cert-manager, or of a kind that cert-manager hands requests to."""
+
+    name: ObjectName = Field(description="Name of the issuer.")
+    kind: Annotated[str, StringConstraints(pattern="^[A-Z][A-Za-z0-9]*$", max_length=63)] = Field(
+        default="Issuer", description="Issuer, which is in the same namespace, ClusterIssuer, or another kind."
+    )
+    group: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$", max_length=253)] = Field(
+        default="cert-manager.io", description="API group of the kind."
+    )
+
+
 class ClusterAuthority(ApiModel):
-    """CAs of the cluster. What no Secret is named for, the operator makes."""
+    """CAs of the cluster. What no Secret is named for, the operator makes, or an issuer signs."""
 
     keys_on_machines: bool = Field(
         default=True,
@@ -116,18 +128,24 @@ class ClusterAuthority(ApiModel):
     proxy_secret_ref: SecretName | None = _own_secret("the front proxy's CA")
     service_account_secret_ref: SecretName | None = _own_secret("the keys for tokens; tls.crt has the public one")
 
+    issuer_ref: IssuerRef | None = Field(
+        default=None,
+        description="Issuer that signs CAs for which no Secret is named; default: each signs itself.",
+    )
+
     @property
     def named(self) -> bool:
-        """Tell whether the object names any Secret."""
+        """Tell whether the object names any Secret, or an issuer."""
         return any(getattr(self, name) is not None for name in type(self).model_fields if name.endswith("_ref"))
 
 
 OWN_AUTHORITY = Cel(
     "!has(self.authority) || !(self.adopt || has(self.playbooks.product)) || !("
     "has(self.authority.caSecretRef) || has(self.authority.etcdSecretRef) || "
-    "has(self.authority.proxySecretRef) || has(self.authority.serviceAccountSecretRef))",
+    "has(self.authority.proxySecretRef) || has(self.authority.serviceAccountSecretRef) || "
+    "has(self.authority.issuerRef))",
     "a cluster that is adopted, or that other playbooks make, has CAs of its own",
-    "remove the Secrets",
+    "remove the Secrets and the issuer",
     ".authority",
     holds=lambda spec: not spec.authority.named or not (spec.adopt or spec.playbooks.product is not None),
 )

@@ -14,6 +14,7 @@ from harness.operator.api.clusterdeployment import (
     DeletionPolicy,
     HealthPolicy,
     ImageName,
+    IssuerRef,
     JobPolicy,
 )
 from harness.operator.api.components import Flags, Hours, MirrorUrl, Sha256
@@ -106,6 +107,9 @@ class EtcdAuthority(ApiModel):
     """The CA of the members and of their clients. Where no Secret is named, the operator makes one."""
 
     ca_secret_ref: SecretName | None = Field(default=None, description="Secret with tls.crt and tls.key of the CA.")
+    issuer_ref: IssuerRef | None = Field(
+        default=None, description="Issuer that signs the CA where no Secret is named; default: it signs itself."
+    )
 
 
 class EtcdMaintenance(ApiModel):

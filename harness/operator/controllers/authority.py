@@ -10,20 +10,22 @@ from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
-from harness.kube.client import Json
-from harness.kube.informer import Key
+from harness.kube.client import ApiFailure, Json, ServedKinds
+from harness.kube.informer import Key, labels_of
 from harness.kube.objects import controller_of, deleting, secret_content, secret_data
 from harness.kube.reconcile import Controller, follow
-from harness.kube.resources import SECRET
+from harness.kube.resources import CERTIFICATE_REQUEST, SECRET
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.cluster import AuthorityState, DeclaredCluster
-from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.clusterdeployment import ClusterDeployment, IssuerRef
 from harness.operator.api.resources import AUTHORITY_OF, CLUSTER, CLUSTER_LABEL
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.cluster_view import owned_by
 from harness.operator.controllers.declarations import Declarations, owner_of
 from harness.operator.controllers.guest import NAME_LABEL, SECRET_TYPE
 from harness.operator.decide.authority import (
+    CERTIFICATE,
+    KEY,
     Authority,
     AuthorityRefused,
     authorities_of,
@@ -37,9 +39,12 @@ from harness.operator.decide.authority import (
     unchanged,
 )
 from harness.operator.decide.etcdclusters import WRITTEN
+from harness.operator.decide.issuers import NO_CERT_MANAGER, REFUSED, WAITING, asks_for, issued, request_of
 
 COMPONENT = "authority"
 REFUSED_SECONDS = 30.0  # pacing: somebody is about to put something else into a Secret
+ISSUER_SECONDS = 2.0  # pacing: an issuer that signs by itself takes a second or two
+REFUSALS = {400, 403, 422}  # answers that another try does not change, but another object or right does
 AGAIN_SECONDS = 600.0  # pacing: of what is well; a CA that is gone or that expires is known of by then
 
 
@@ -48,6 +53,7 @@ class AuthorityController:
 
     def __init__(self, context: OperatorContext) -> None:
         self._cluster = context.cluster
+        self._served = ServedKinds(context.cluster)
         self._events = context.events
         self._deployments = Declarations(context.informers)
         self._clusters = context.informers.of(CLUSTER)
@@ -72,9 +78,11 @@ class AuthorityController:
         if state != status.authority:
             told = state.model_dump(mode="json", by_alias=True, exclude_none=True)
             self._clusters.merge_status(cluster, {"authority": told})
-            if state.message:
+            if state.message and state.reason != WAITING:
                 self._events.warning(deployment, state.reason, state.message, component=COMPONENT)
-        return AGAIN_SECONDS if state.usable else REFUSED_SECONDS
+        if state.usable:
+            return AGAIN_SECONDS
+        return ISSUER_SECONDS if state.reason == WAITING else REFUSED_SECONDS
 
     def _look(
         self, wish: ClusterDeployment, deployment: Json, before: AuthorityState | None, *, begun: bool
@@ -120,7 +128,57 @@ class AuthorityController:
             return self._make(one, name, wish, deployment)
         if not given:
             self._own(found, wish, deployment, begun=begun)
-        return secret_content(found)
+        content = secret_content(found)
+        waits = CERTIFICATE not in content and KEY in content and labels_of(found).get(LABEL_MANAGED) == MANAGED_BY
+        if given or not waits:
+            return content
+        return self._completed(one, name, wish, deployment, content[KEY])
+
+    def _completed(
+        self, one: Authority, name: str, wish: ClusterDeployment, deployment: Json, key: bytes
+    ) -> Mapping[str, bytes]:
+        """Return a Secret of ours that had a key alone, with the certificate that it was waiting for.
+
+        Raises:
+            AuthorityRefused: no issuer has signed it yet.
+        """
+        issuer = wish.spec.authority.issuer_ref
+        if issuer is not None:
+            content = {KEY: key, CERTIFICATE: self._issued(one, name, wish, deployment, issuer, key)}
+        else:  # it was named when the key was made
+            content = dict(made(one, datetime.now(UTC), lifetime_of(wish)))
+        self._cluster.merge(SECRET, name, {"data": secret_data(content)}, wish.metadata.namespace)
+        return content
+
+    def _issued(
+        self, one: Authority, name: str, wish: ClusterDeployment, deployment: Json, issuer: IssuerRef, key: bytes
+    ) -> bytes:
+        """Return what an issuer has signed for a key, after it was asked.
+
+        Raises:
+            AuthorityRefused: it was not signed.
+        """
+        kind = self._served.preferred(CERTIFICATE_REQUEST.group, CERTIFICATE_REQUEST.kind)
+        if kind is None:
+            said = f"the infra cluster has no kind {CERTIFICATE_REQUEST.kind} of {CERTIFICATE_REQUEST.group}"
+            raise AuthorityRefused(NO_CERT_MANAGER, f"{said}: install cert-manager, or remove authority.issuerRef")
+        wanted = request_of(wish, one, issuer, name, key)
+        wanted["metadata"] |= {"labels": _labels(wish), "ownerReferences": [owner_of(deployment)]}
+        try:
+            asked = self._cluster.get(kind, name, wish.metadata.namespace)
+            owner = controller_of(asked) if asked is not None else None
+            if asked is not None and (owner is None or owner.get("uid") != deployment["metadata"]["uid"]):
+                remedy = "wait until it is deleted, or delete it"
+                raise AuthorityRefused("RequestInUse", f"CertificateRequest {name} is of another object: {remedy}")
+            if asked is not None and not asks_for(asked, wanted):
+                self._cluster.delete(kind, name, wish.metadata.namespace)
+                asked = None
+            return issued(asked or self._cluster.create(kind, wanted), one, key, datetime.now(UTC))
+        except ApiFailure as failure:
+            if failure.code not in REFUSALS:
+                raise
+            said = f"the infra cluster refuses CertificateRequest {name}: {failure.summary}"
+            raise AuthorityRefused(REFUSED, said) from failure
 
     def _own(self, secret: Json, wish: ClusterDeployment, deployment: Json, *, begun: bool) -> None:
         """Have a Secret of ours go with its object, or outlive it.
@@ -143,13 +201,19 @@ class AuthorityController:
             self._cluster.merge(SECRET, meta["name"], patch, wish.metadata.namespace)
 
     def _make(self, one: Authority, name: str, wish: ClusterDeployment, deployment: Json) -> Mapping[str, bytes]:
-        cluster, namespace = wish.metadata.name, wish.metadata.namespace
-        content = made(one, datetime.now(UTC), lifetime_of(wish))
-        labels = {CLUSTER_LABEL: cluster, NAME_LABEL: cluster, LABEL_MANAGED: MANAGED_BY}
-        body = SECRET.manifest(name, namespace, labels=labels, type=SECRET_TYPE, data=secret_data(content))
+        namespace = wish.metadata.namespace
+        content, issuer = made(one, datetime.now(UTC), lifetime_of(wish)), wish.spec.authority.issuer_ref
+        by_issuer = issuer is not None and one.common_name != ""
+        kept = {KEY: content[KEY]} if by_issuer else content
+        body = SECRET.manifest(name, namespace, labels=_labels(wish), type=SECRET_TYPE, data=secret_data(kept))
         body["metadata"].update(_ownership(wish, deployment))
         self._cluster.create(SECRET, body)
-        return content
+        return self._completed(one, name, wish, deployment, content[KEY]) if by_issuer else content
+
+
+def _labels(wish: ClusterDeployment) -> dict[str, str]:
+    cluster = wish.metadata.name
+    return {CLUSTER_LABEL: cluster, NAME_LABEL: cluster, LABEL_MANAGED: MANAGED_BY}
 
 
 def _ownership(wish: ClusterDeployment, deployment: Json) -> Json:

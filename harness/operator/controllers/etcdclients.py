@@ -15,7 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import NameOID
 
-from harness.kube.certificates import request, signed, signed_by
+from harness.kube.certificates import first, request, signed, signed_by
 from harness.kube.client import Json
 from harness.kube.informer import Key, key_of
 from harness.kube.objects import controller_of, deleting, dig, ensure, secret_content, secret_data, stamp
@@ -213,7 +213,7 @@ class EtcdClients:
         issuer, key = signer_of(part.secret, data)
         asked, own_key = request(state.user, ())
         made = signed(asked, issuer, key, now, lifetime_of(wish))
-        content = {CA: data[CERTIFICATE], CERTIFICATE: made, KEY: own_key}
+        content = {CA: first(data[CERTIFICATE]), CERTIFICATE: made, KEY: own_key}
         ensure(self._cluster, SECRET, _secret(name, found.deployment, content, new=there is None))
         return x509.load_pem_x509_certificate(made).not_valid_after_utc
 

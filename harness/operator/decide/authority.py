@@ -128,7 +128,7 @@ def judged(authority: Authority, secret: str, data: Mapping[str, bytes], now: da
     for key in (CERTIFICATE, KEY):
         if not data.get(key):
             raise AuthorityRefused("KeyMissing", f"{where} lacks {key}: add it, as PEM")
-    private = _private_key(where, data[KEY])
+    private = private_key(where, data[KEY])
     if not authority.common_name:
         public, expires = _public_key(where, data[CERTIFICATE]), None
     else:
@@ -147,10 +147,18 @@ def judged(authority: Authority, secret: str, data: Mapping[str, bytes], now: da
 
 def signer_of(secret: str, data: Mapping[str, bytes]) -> tuple[x509.Certificate, certificates.SigningKey]:
     """Return the CA of a Secret that was judged, and its key."""
-    return x509.load_pem_x509_certificates(data[CERTIFICATE])[0], _private_key(f"Secret {secret}", data[KEY])
+    return x509.load_pem_x509_certificates(data[CERTIFICATE])[0], private_key(f"Secret {secret}", data[KEY])
 
 
-def _private_key(where: str, pem: bytes) -> ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey:
+def private_key(where: str, pem: bytes) -> certificates.SigningKey:
+    """Return a key that kubeadm takes.
+
+    Args:
+        where: the Secret that has it, for the error.
+
+    Raises:
+        AuthorityRefused: it is not one, or of another kind.
+    """
     try:
         key = serialization.load_pem_private_key(pem, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:

@@ -66,14 +66,14 @@ def as_deployment(found: Json) -> Json:
     members = {"name": MEMBER, "roles": [ETCD], "replicas": spec.get("replicas", 3), "machines": spec.get("machines")}
     if spec.get("failureDomains") is not None:
         members["failureDomains"] = spec["failureDomains"]
-    secret = dig(spec, "authority", "caSecretRef")
+    secret, issuer = dig(spec, "authority", "caSecretRef"), dig(spec, "authority", "issuerRef")
     version = str(spec.get("version", ""))
     made: Json = {
         "version": kubernetes_of(version, load_releases()),
         "components": {"etcd": version},
         "etcd": {name: spec[name] for name in ("extraArgs", "backup") if name in spec},
         "source": spec.get("source") or {},
-        "authority": {"etcdSecretRef": secret} if secret else {},
+        "authority": {**({"etcdSecretRef": secret} if secret else {}), **({"issuerRef": issuer} if issuer else {})},
         "machineSets": [members],
         **{name: spec[name] for name in SAME if name in spec},
     }

@@ -12,6 +12,7 @@ import yaml
 
 from harness.errors import BadInput
 from harness.files import write_atomically
+from harness.kube.certificates import first
 from harness.machines.reach.portforward import Tunnels
 from harness.machines.reach.ssh import control_directory, ssh_options
 from harness.machines.runner.call import AnsibleCall, PlaybookInputs
@@ -75,7 +76,7 @@ class Workplace:
     """The folder of one run of an executor.
 
     snapshot: the file of etcd's snapshot, if it lies elsewhere.
-    state: the folder of what the playbooks keep.  signing: that of CAs that are signed with, for as long as it runs.
+    state: the folder of what the playbooks keep.  signing: that of CAs, for as long as it runs.
     log: all that Ansible prints.  events: the playbook's failures.
     """
 
@@ -124,22 +125,22 @@ class Workplace:
         )
 
     def _authority(self, folder: OperationFolder) -> dict[str, str]:
-        """Return the variable that names the CAs: as they are for machines, or a copy to sign with.
+        """Return the variable that names copies of the CAs: for machines, or to sign with.
 
-        Files are made beside what is signed with, and a mounted Secret is read-only.
+        A chain loses all but its first certificate, the CA: on a machine the others would be trusted, too, and whoever
+        has a certificate of another CA of the same issuer would be somebody in this cluster.
         """
         source = folder.path / AUTHORITY
-        if folder.variables.get(EXTERNAL_CA) is not True:
-            return {"cluster_authority_path": str(source)}
         for path in sorted(source.rglob("*")):
             if path.is_file() and not any(part.startswith("..") for part in path.relative_to(source).parts):
                 copy = self.signing / path.relative_to(source)
                 copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                write_atomically(copy, path.read_bytes(), mode=0o600)
-        return {"cluster_external_ca_folder": str(self.signing)}
+                write_atomically(copy, _alone(path) if path.suffix == ".crt" else path.read_bytes(), mode=0o600)
+        outside = folder.variables.get(EXTERNAL_CA) is True
+        return {"cluster_external_ca_folder" if outside else "cluster_authority_path": str(self.signing)}
 
     def forget(self) -> None:
-        """Remove the keys that were signed with."""
+        """Remove the keys of the CAs."""
         shutil.rmtree(self.signing, ignore_errors=True)
 
     def kept(self) -> dict[str, bytes]:
@@ -173,6 +174,13 @@ class Workplace:
         path = self.path / "tunnels.json"
         Tunnels(kubeconfig.absolute(), None, folder.namespace, instances, self.path / "tunnels.log").save(path)
         return path
+
+
+def _alone(chain: Path) -> bytes:
+    try:
+        return first(chain.read_bytes())
+    except ValueError as error:
+        raise BadInput(f"{chain} is not a certificate as PEM", hint="put the CA's certificate there") from error
 
 
 def _where(said: dict[str, Any]) -> tuple[str, int]:

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 
-from harness.kube.objects import owner_reference
-from harness.kube.resources import EVENT, SECRET
+from harness.kube import certificates
+from harness.kube.certificates import pem_of
+from harness.kube.client import ApiFailure, RequestOptions
+from harness.kube.objects import owner_reference, secret_content
+from harness.kube.resources import CERTIFICATE_REQUEST, EVENT, SECRET
 from harness.operator.api.resources import AUTHORITY_OF, CLUSTER, CLUSTER_DEPLOYMENT
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.authority import AGAIN_SECONDS, REFUSED_SECONDS, AuthorityController
+from harness.operator.controllers.authority import (
+    AGAIN_SECONDS,
+    ISSUER_SECONDS,
+    REFUSED_SECONDS,
+    AuthorityController,
+)
 from harness.operator.decide.authority import AUTHORITIES, YEARS, made
 from tests.unit.fake_cluster import FakeCluster
 from tests.unit.operator.api.objects import KUBEVIRT, wanted_set
@@ -29,8 +40,8 @@ NAMES = ["guest-ca", "guest-etcd", "guest-proxy", "guest-sa"]
 class World:
     """A cluster of one ClusterDeployment, and the controller."""
 
-    def __init__(self, status: Json | None = None, **spec: Any) -> None:
-        self.api = FakeCluster()
+    def __init__(self, status: Json | None = None, api: FakeCluster | None = None, **spec: Any) -> None:
+        self.api = api or FakeCluster()
         self.context = OperatorContext.of(self.api, Path("none"))
         self.controller = AuthorityController(self.context)
         self.deployment = declared(**spec)
@@ -214,3 +225,170 @@ def test_nothing_is_made_for_clusters_whose_machines_have_their_own(status: Json
     world = World(status, **spec)
     assert world.look() is None
     assert (world.names(), world.state()) == ([], {})
+
+
+BY_ISSUER = {"authority": {"issuerRef": {"name": "org", "kind": "ClusterIssuer"}}}
+GROUP = "cert-manager.io"
+ASKED = ["guest-ca", "guest-etcd", "guest-proxy"]
+
+
+class WithCertManager(FakeCluster):
+    """An API that serves CertificateRequests of cert-manager, or nothing of that group."""
+
+    def __init__(self, *, installed: bool = True) -> None:
+        super().__init__()
+        self.installed = installed
+        self.root = certificates.authority("root", datetime.now(UTC), YEARS, kubeadm=True)
+
+    def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Any:
+        if path in (f"/apis/{GROUP}", f"/apis/{GROUP}/v1"):
+            if not self.installed:
+                raise ApiFailure(
+                    404, "NotFound", "the server could not find the requested resource", [], request=method
+                )
+            if path.endswith(GROUP):
+                return {"kind": "APIGroup", "preferredVersion": {"groupVersion": f"{GROUP}/v1"}, "versions": []}
+            resource = {"name": "certificaterequests", "kind": "CertificateRequest", "namespaced": True}
+            return {"kind": "APIResourceList", "resources": [resource]}
+        return super().request(method, path, **options)
+
+    def sign(self) -> None:
+        """Sign whatever is asked for, as a CA issuer of cert-manager does."""
+        for request in self.all(CERTIFICATE_REQUEST):
+            csr = x509.load_pem_x509_csr(base64.b64decode(request["spec"]["request"]))
+            made = (
+                x509.CertificateBuilder()
+                .subject_name(csr.subject)
+                .issuer_name(self.root[0].subject)
+                .public_key(csr.public_key())
+                .serial_number(x509.random_serial_number())
+                .not_valid_before(datetime.now(UTC) - timedelta(hours=1))
+                .not_valid_after(datetime.now(UTC) + YEARS)
+                .add_extension(x509.BasicConstraints(ca=request["spec"]["isCA"], path_length=None), critical=True)
+                .sign(self.root[1], hashes.SHA256())
+            )
+            chain = pem_of(made) + pem_of(self.root[0])
+            self.answer(request, "True", "Issued", "", certificate=base64.b64encode(chain).decode())
+
+    def answer(self, request: Json, status: str, reason: str, message: str, **more: str) -> None:
+        ready = {"type": "Ready", "status": status, "reason": reason, "message": message}
+        self.put(CERTIFICATE_REQUEST, {**request, "status": {"conditions": [ready], **more}})
+
+    def asked_for(self) -> list[str]:
+        return [one["metadata"]["name"] for one in self.all(CERTIFICATE_REQUEST)]
+
+
+def content(api: FakeCluster, name: str) -> Mapping[str, bytes]:
+    return secret_content(next(one for one in api.all(SECRET) if one["metadata"]["name"] == name))
+
+
+def test_an_issuer_is_asked_once_for_each_ca_and_nothing_begins_before_it_has_signed() -> None:
+    api = WithCertManager()
+    world = World(api=api, **BY_ISSUER)
+    assert world.look() == ISSUER_SECONDS
+    assert api.asked_for() == ASKED
+    assert (world.state()["usable"], world.state()["reason"]) == (False, "WaitingForIssuer")
+    assert "ClusterIssuer org has not signed CertificateRequest guest-ca" in world.state()["message"]
+    assert api.all(EVENT) == [], "to wait is not a fault"
+    keys = {name: content(api, name)["tls.key"] for name in NAMES}
+    assert sorted(content(api, "guest-ca")) == ["tls.key"]
+    for one in api.all(CERTIFICATE_REQUEST):
+        assert [owner["uid"] for owner in one["metadata"]["ownerReferences"]] == [UID]
+
+    api.sign()
+    assert world.look() == AGAIN_SECONDS
+    assert (world.state()["usable"], world.state()["reason"]) == (True, "Valid")
+    assert {name: content(api, name)["tls.key"] for name in NAMES} == keys
+    for name in ASKED:
+        (certificate,) = x509.load_pem_x509_certificates(content(api, name)["tls.crt"])
+        assert certificate.issuer.rfc4514_string() == "CN=root"
+    before = len(api.asked)
+    world.look()
+    assert not [line for line in api.asked[before:] if "POST" in line or "PATCH" in line]
+
+
+def test_what_another_issuer_was_asked_for_is_asked_of_the_new_one_with_the_same_key() -> None:
+    api = WithCertManager()
+    world = World(api=api, **BY_ISSUER)
+    world.look()
+    key = content(api, "guest-ca")["tls.key"]
+    world.declare(authority={"issuerRef": {"name": "other"}})
+    world.look()
+    assert [one["spec"]["issuerRef"]["name"] for one in api.all(CERTIFICATE_REQUEST)] == ["other"] * 3
+    api.sign()
+    world.look()
+    assert world.state()["usable"]
+    assert content(api, "guest-ca")["tls.key"] == key
+
+
+def test_an_issuer_that_is_taken_back_leads_back_to_cas_that_sign_themselves() -> None:
+    api = WithCertManager(installed=False)
+    world = World(api=api, **BY_ISSUER)
+    assert world.look() == REFUSED_SECONDS
+    assert world.state()["reason"] == "NoCertManager"
+    assert "install cert-manager, or remove authority.issuerRef" in world.state()["message"]
+    world.declare()
+    assert world.look() == AGAIN_SECONDS
+    assert world.state()["usable"]
+
+
+def test_cert_manager_may_be_installed_later() -> None:
+    api = WithCertManager(installed=False)
+    world = World(api=api, **BY_ISSUER)
+    world.look()
+    api.installed = True
+    assert world.look() == ISSUER_SECONDS
+    assert api.asked_for() == ASKED
+
+
+def test_a_refusal_is_told_and_a_request_that_is_deleted_is_made_again() -> None:
+    api = WithCertManager()
+    world = World(api=api, **BY_ISSUER)
+    world.look()
+    api.sign()
+    api.answer(api.all(CERTIFICATE_REQUEST)[0], "False", "Failed", "permission denied")
+    assert world.look() == REFUSED_SECONDS
+    assert world.state()["reason"] == "IssuerRefused"
+    assert [event["reason"] for event in api.all(EVENT)] == ["IssuerRefused"]
+    api.delete(CERTIFICATE_REQUEST, "guest-ca", "default")
+    world.look()
+    assert api.asked_for() == ASKED
+    api.sign()
+    world.look()
+    assert world.state()["usable"]
+
+
+@pytest.mark.parametrize("code", [403, 422])
+def test_an_api_that_refuses_the_request_is_told(code: int) -> None:
+    api = WithCertManager()
+    api.refusals["POST certificaterequests"] = ApiFailure(code, "Refused", "no such right", [], request="POST")
+    world = World(api=api, **BY_ISSUER)
+    assert world.look() == REFUSED_SECONDS
+    assert world.state()["reason"] == "IssuerRefused"
+    assert "no such right" in world.state()["message"]
+
+
+def test_a_request_of_another_object_is_left_alone() -> None:
+    api = WithCertManager()
+    api.put(CERTIFICATE_REQUEST, {"metadata": {"name": "guest-ca", "namespace": "default"}, "spec": {}})
+    world = World(api=api, **BY_ISSUER)
+    world.look()
+    assert world.state()["reason"] == "RequestInUse"
+    assert api.all(CERTIFICATE_REQUEST)[0]["spec"] == {}
+
+
+def test_a_secret_that_is_named_is_used_beside_an_issuer() -> None:
+    api = WithCertManager()
+    world = World(api=api, authority={**BY_ISSUER["authority"], **NAMED["authority"]})
+    world.secret("corporate", made(AUTHORITIES[0], datetime.now(UTC), YEARS))
+    world.look()
+    assert api.asked_for() == ["guest-etcd", "guest-proxy"]
+
+
+def test_half_a_secret_of_ones_own_is_not_completed() -> None:
+    api = WithCertManager()
+    world = World(api=api, **BY_ISSUER)
+    world.secret("guest-ca", {"tls.key": made(AUTHORITIES[0], datetime.now(UTC), YEARS)["tls.key"]})
+    world.look()
+    assert world.state()["reason"] == "KeyMissing"
+    assert "guest-ca" not in api.asked_for()

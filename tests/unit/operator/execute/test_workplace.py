@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import yaml
 
 from harness.errors import BadInput
+from harness.kube.certificates import authority, pem_of
 from harness.operator.execute.inputs import OperationFolder
 from harness.operator.execute.termination import Termination
 from harness.operator.execute.workplace import Workplace, call_of, playbook_of, variables_of
@@ -40,9 +42,32 @@ def test_playbooks_are_told_of_cas_that_there_are(there: bool, tmp_path: Path) -
     path = write_folder(tmp_path / "in", execution())
     if there:
         (path / "authority").mkdir()
-    given = Workplace(tmp_path / "work").prepare(OperationFolder.load(path), None)
-    told = yaml.safe_load(given.variables.read_text(encoding="utf-8"))
-    assert told.get("cluster_authority_path") == (str(path / "authority") if there else None)
+    place = Workplace(tmp_path / "work")
+    told = yaml.safe_load(place.prepare(OperationFolder.load(path), None).variables.read_text(encoding="utf-8"))
+    assert told.get("cluster_authority_path") == (str(place.signing) if there else None)
+
+
+@pytest.mark.parametrize("outside", [True, False])
+def test_machines_are_given_a_ca_without_those_that_issued_it(outside: bool, tmp_path: Path) -> None:
+    """Whoever has a certificate of another CA of the same issuer would be somebody in the cluster."""
+    now = datetime.now(UTC)
+    root, lower = (pem_of(authority(name, now, timedelta(days=9))[0]) for name in ("root", "lower"))
+    path = write_folder(tmp_path / "in", execution(variables={"cluster_external_ca": outside}))
+    for file, content in {"ca.crt": lower + root, "etcd/ca.crt": root, "ca.key": b"key", "sa.pub": b"public"}.items():
+        (path / "authority" / file).parent.mkdir(parents=True, exist_ok=True)
+        (path / "authority" / file).write_bytes(content)
+    place = Workplace(tmp_path / "work")
+    place.prepare(OperationFolder.load(path), None)
+    files = {str(one.relative_to(place.signing)): one.read_bytes() for one in place.signing.rglob("*") if one.is_file()}
+    assert files == {"ca.crt": lower, "etcd/ca.crt": root, "ca.key": b"key", "sa.pub": b"public"}
+
+
+def test_what_is_no_certificate_is_named(tmp_path: Path) -> None:
+    path = write_folder(tmp_path / "in", execution())
+    (path / "authority").mkdir()
+    (path / "authority" / "ca.crt").write_bytes(b"nothing of that form")
+    with pytest.raises(BadInput, match=r"authority/ca.crt is not a certificate as PEM"):
+        Workplace(tmp_path / "work").prepare(OperationFolder.load(path), None)
 
 
 def test_only_machines_that_need_it_are_reached_through_the_api(tmp_path: Path) -> None:
