@@ -1,9 +1,9 @@
-"""The Gateway API's kinds that the operator writes and reads, served by an API server of a test."""
+"""Kinds of others that the operator writes and reads, served by an API server of a test."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from harness.kube.client import Cluster
 from harness.kube.failures import ApiFailure
@@ -15,15 +15,19 @@ LISTENER = {"name": "tls", "protocol": "TLS", "port": 8443, "tls": {"mode": "Pas
 TLS_ROUTES = Resource(TLS_ROUTE.group, "v1alpha2", TLS_ROUTE.plural, TLS_ROUTE.kind)
 
 
+def serving_gateways(api: Cluster) -> AbstractContextManager[None]:
+    """Serve the Gateway API's; TLSRoutes in a version of their own, as releases of the project do."""
+    return serving(api, GATEWAY, TLS_ROUTES)
+
+
 @contextmanager
-def serving_gateways(api: Cluster) -> Iterator[None]:
-    """Serve the two kinds, with any content; TLSRoutes in a version of their own, as releases of the project do."""
+def serving(api: Cluster, *kinds: Resource) -> Iterator[None]:
+    """Serve kinds with any content."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    kinds = ((GATEWAY, "v1"), (TLS_ROUTES, TLS_ROUTES.version))
     bodies = []
-    for kind, version in kinds:
+    for kind in kinds:
         one = {
-            "name": version,
+            "name": kind.version,
             "served": True,
             "storage": True,
             "subresources": {"status": {}},
@@ -32,16 +36,16 @@ def serving_gateways(api: Cluster) -> Iterator[None]:
         names = {"plural": kind.plural, "singular": kind.kind.lower(), "kind": kind.kind}
         spec = {"group": kind.group, "scope": "Namespaced", "names": names, "versions": [one]}
         body = CRD.manifest(f"{kind.plural}.{kind.group}", "", labels={}, spec=spec)
-        body["metadata"]["annotations"] = {
-            "api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/gateway-api"
-        }
+        if kind.group.endswith(".k8s.io"):
+            approved = "https://github.com/kubernetes-sigs/gateway-api"
+            body["metadata"]["annotations"] = {"api-approved.kubernetes.io": approved}
         bodies.append(body)
         api.create(CRD, body)
-    for kind, version in kinds:
+    for kind in kinds:
 
-        def served(kind: Resource = kind, version: str = version) -> bool | NotYet:
+        def served(kind: Resource = kind) -> bool | NotYet:
             try:
-                api.list(Resource(kind.group, version, kind.plural, kind.kind))
+                api.list(kind)
             except ApiFailure as failure:
                 return NotYet(failure.summary)
             return True

@@ -13,8 +13,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
 from harness.kube import certificates
+from harness.kube.api import RequestOptions
 from harness.kube.certificates import pem_of
-from harness.kube.client import ApiFailure, RequestOptions
+from harness.kube.client import ApiFailure
 from harness.kube.objects import owner_reference, secret_content
 from harness.kube.resources import CERTIFICATE_REQUEST, EVENT, SECRET
 from harness.operator.api.resources import AUTHORITY_OF, CLUSTER, CLUSTER_DEPLOYMENT
@@ -119,7 +120,7 @@ def test_a_ca_of_ones_own_is_used_and_left_alone(name: str, spec: Json) -> None:
 
 
 def test_what_is_named_and_missing_is_never_made() -> None:
-    world = World(**NAMED)
+    world = World(None, None, **NAMED)
     assert world.look() == REFUSED_SECONDS
     assert "corporate" not in world.names()
     assert (world.state()["usable"], world.state()["reason"]) == (False, "SecretMissing")
