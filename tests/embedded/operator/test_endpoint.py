@@ -26,9 +26,9 @@ from harness.operator.decide import endpoint as decide
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.declared import Declared
-from tests.embedded.operator.gateway_api import LISTENER, TLS_ROUTES, serving_gateways
 from tests.embedded.operator.played import INTERVAL, WAIT_SECONDS
 from tests.embedded.operator.recorded import RecordedCluster
+from tests.embedded.operator.served_kinds import LISTENER, TLS_ROUTES, serving_gateways
 from tests.unit.operator.api.objects import wanted_set
 
 ADDRESSES = {"m-0": "192.0.2.10", "m-1": "192.0.2.11"}

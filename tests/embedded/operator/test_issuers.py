@@ -1,7 +1,7 @@
 """CAs that an issuer of cert-manager signs, on a real API server: what is asked, what is given, what goes with it.
 
-The issuer is played: it signs whatever it is asked for. With VMATRIX_ISSUER=KIND/NAME, one of a cert-manager that runs
-beside the test signs instead; see CONTRIBUTING.md.
+The issuer is played: it signs whatever it is asked for. Where VMATRIX_CERT_MANAGER names cert-manager's program
+`controller`, that runs beside the API server and signs instead.
 """
 
 from __future__ import annotations
@@ -9,42 +9,71 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
+from harness import proc
 from harness.kube import certificates
 from harness.kube.certificates import Pair, pem_of
 from harness.kube.client import Cluster, Json
 from harness.kube.failures import ApiFailure
-from harness.kube.objects import condition, dig, secret_content
-from harness.kube.resources import CERTIFICATE_REQUEST, SECRET
+from harness.kube.objects import condition, dig, secret_content, secret_data
+from harness.kube.resources import CERTIFICATE_REQUEST, SECRET, Resource
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT
+from harness.providers.embedded import EmbeddedProvider
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.declared import Declared
-from tests.embedded.operator.gateway_api import serving
 from tests.embedded.operator.played import INTERVAL, WAIT_SECONDS
+from tests.embedded.operator.served_kinds import serving
 
-REAL = os.environ.get("VMATRIX_ISSUER", "")
-ISSUER = dict(zip(("kind", "name"), (REAL or "ClusterIssuer/organisation").split("/"), strict=True))
+REAL = os.environ.get("VMATRIX_CERT_MANAGER", "")
+ISSUER = {"kind": "ClusterIssuer", "name": "organisation"}
+CLUSTER_ISSUER = Resource(CERTIFICATE_REQUEST.group, "v1", "clusterissuers", "ClusterIssuer", namespaced=False)
+OTHERS = tuple(
+    Resource(group, "v1", f"{kind.lower()}s", kind)
+    for group, kinds in (
+        (CERTIFICATE_REQUEST.group, ("Issuer", "Certificate")),
+        (f"acme.{CERTIFICATE_REQUEST.group}", ("Order", "Challenge")),
+    )
+    for kind in kinds
+)
 SIGNED = ("one-ca", "one-etcd", "one-proxy")
 YEAR = timedelta(days=365)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _kinds(api: Cluster) -> Iterator[None]:
-    with nullcontext() if REAL else serving(api, CERTIFICATE_REQUEST):
-        yield
-
-
-@pytest.fixture
+@pytest.fixture(scope="module")
 def root() -> Pair:
-    """Return the CA of the played issuer."""
+    """Return the CA of the issuer."""
     return certificates.authority("organisation", datetime.now(UTC), YEAR, kubeadm=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cert_manager(
+    infra: EmbeddedProvider, api: Cluster, root: Pair, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """Serve cert-manager's kinds, and have its program sign where there is one."""
+    if not REAL:
+        with serving(api, CERTIFICATE_REQUEST):
+            yield
+        return
+    folder = tmp_path_factory.mktemp("cert-manager")
+    with serving(api, CERTIFICATE_REQUEST, CLUSTER_ISSUER, *OTHERS):
+        data = secret_data({"tls.crt": pem_of(root[0]), "tls.key": pem_of(root[1])})
+        api.create(SECRET, SECRET.manifest(ISSUER["name"], "default", labels={}, type="kubernetes.io/tls", data=data))
+        spec = {"ca": {"secretName": ISSUER["name"]}}
+        api.create(CLUSTER_ISSUER, CLUSTER_ISSUER.manifest(ISSUER["name"], "", labels={}, spec=spec))
+        where = ["--cluster-resource-namespace=default", "--leader-elect=false", "--metrics-listen-address=127.0.0.1:0"]
+        argv = [*proc.ending_with_us(), REAL, f"--kubeconfig={infra.kubeconfig()}", *where]
+        service = proc.spawn(argv, log=folder / "controller.log")
+        try:
+            yield
+        finally:
+            service.stop(grace=5)
+            api.delete(SECRET, ISSUER["name"], "default")
 
 
 @pytest.fixture

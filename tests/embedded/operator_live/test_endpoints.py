@@ -30,7 +30,7 @@ from harness.operator.api.resources import CLUSTER
 from harness.spec import Spec
 from harness.spec.models import Topology
 from harness.until import Deadline, NotYet, until
-from tests.embedded.operator.gateway_api import LISTENER, TLS_ROUTES, serving_gateways
+from tests.embedded.operator.served_kinds import LISTENER, TLS_ROUTES, serving_gateways
 from tests.embedded.operator_live.joined import joined
 from tests.embedded.operator_live.lived import INTERVAL, Lived, cell_of, deployed
 from tests.embedded.operator_live.service_pod import manager

@@ -34,7 +34,12 @@ def serving(api: Cluster, *kinds: Resource) -> Iterator[None]:
             "schema": {"openAPIV3Schema": schema},
         }
         names = {"plural": kind.plural, "singular": kind.kind.lower(), "kind": kind.kind}
-        spec = {"group": kind.group, "scope": "Namespaced", "names": names, "versions": [one]}
+        spec = {
+            "group": kind.group,
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
+            "names": names,
+            "versions": [one],
+        }
         body = CRD.manifest(f"{kind.plural}.{kind.group}", "", labels={}, spec=spec)
         if kind.group.endswith(".k8s.io"):
             approved = "https://github.com/kubernetes-sigs/gateway-api"
