@@ -342,9 +342,8 @@ def strange_kubeconfigs(keys: Keys, expected: ExpectedGuest) -> list[Mismatch]:
         if name in expected.nodes and not machine.kubeconfigs:
             yield Mismatch(name, "kubelet's kubeconfig", "none")
         # kubelet's own is right if the API answers there, which another check asks
-        own = [
-            conf.server for path, conf in machine.kubeconfigs.items() if path.endswith(f"/{KUBELET}") and name in nodes
-        ]
+        kubeconfigs = machine.kubeconfigs
+        own = [conf.server for path, conf in kubeconfigs.items() if path.endswith(f"/{KUBELET}") and name in nodes]
         servers = [f"https://{local}", f"https://{joined(expected.addresses[name], API_PORT)}", *own] if local else []
         for path, config in machine.kubeconfigs.items():
             file = PurePosixPath(path).name
@@ -478,8 +477,7 @@ def other_validity(
     def judge(name: str, node: NodeFacts) -> Iterator[Mismatch]:
         held = keys[name].kubeconfigs.items() if name in keys else ()
         there = [cert for cert in node.certificates if cert.path.startswith(f"{folder}/")]
-        admins = (config.certificate for path, config in held if not path.endswith(f"/{KUBELET}"))
-        there += filter(None, admins)
+        there += [conf.certificate for path, conf in held if conf.certificate and not path.endswith(f"/{KUBELET}")]
         if not there:
             yield Mismatch(f"{name} {folder}", "certificates", "none")
         begun = {cert.not_before for cert in there if cert.path in authorities}
