@@ -85,18 +85,18 @@ class AuthorityController:
             before: what stood in the status.  begun: whether machines may have been given it.
         """
         now, parts, refused = datetime.now(UTC), [], list[AuthorityRefused]()
-        known = {one.name for one in before.parts} if before is not None else set()
-        for one in authorities_of(wish):
+        known = {part_before.name for part_before in before.parts} if before is not None else set()
+        for authority in authorities_of(wish):
             try:
-                data = self._content(one, wish, deployment, begun=begun, lost=begun and one.name in known)
-                part = judged(one, secret_of(wish, one)[0], data, now)
+                data = self._content(authority, wish, deployment, begun=begun, lost=begun and authority.name in known)
+                part = judged(authority, secret_of(wish, authority)[0], data, now)
                 parts.append(unchanged(part, before) if begun else part)
             except AuthorityRefused as error:
                 refused.append(error)
         return state_of(parts, refused[0] if refused else None, before, now)
 
     def _content(
-        self, one: Authority, wish: ClusterDeployment, deployment: Json, *, begun: bool, lost: bool
+        self, authority: Authority, wish: ClusterDeployment, deployment: Json, *, begun: bool, lost: bool
     ) -> Mapping[str, bytes]:
         """Return what a Secret has, which is made if it is to be.
 
@@ -106,21 +106,21 @@ class AuthorityController:
         Raises:
             AuthorityRefused: it is not there, or another object's.
         """
-        (name, given), namespace = secret_of(wish, one), wish.metadata.namespace
-        found = self._cluster.get(SECRET, name, namespace)
-        if found is None and given:
+        (name, is_named), namespace = secret_of(wish, authority), wish.metadata.namespace
+        secret = self._cluster.get(SECRET, name, namespace)
+        if secret is None and is_named:
             remedy = "create it, with tls.crt and tls.key"
             raise AuthorityRefused("SecretMissing", f"there is no Secret {name} in namespace {namespace}: {remedy}")
-        if found is None and lost:
+        if secret is None and lost:
             remedy = "put a copy of it back; machines that have its key have the same in /etc/kubernetes/pki"
             raise AuthorityRefused(
                 "SecretMissing", f"Secret {name} is gone, which the cluster was begun with: {remedy}"
             )
-        if found is None:
-            return self._make(one, name, wish, deployment)
-        if not given:
-            self._own(found, wish, deployment, begun=begun)
-        return secret_content(found)
+        if secret is None:
+            return self._make(authority, name, wish, deployment)
+        if not is_named:
+            self._own(secret, wish, deployment, begun=begun)
+        return secret_content(secret)
 
     def _own(self, secret: Json, wish: ClusterDeployment, deployment: Json, *, begun: bool) -> None:
         """Have a Secret of ours go with its object, or outlive it.
@@ -131,20 +131,20 @@ class AuthorityController:
         meta, uid = secret["metadata"], deployment["metadata"]["uid"]
         owner, outlived = controller_of(secret), (meta.get("annotations") or {}).get(AUTHORITY_OF)
         if owner is not None and owner.get("uid") != uid:
-            said = f"Secret {meta['name']} belongs to another object, {owner.get('kind')} {owner.get('name')}"
-            raise AuthorityRefused("SecretInUse", f"{said}: wait until it is deleted, or delete it")
+            message = f"Secret {meta['name']} belongs to another object, {owner.get('kind')} {owner.get('name')}"
+            raise AuthorityRefused("SecretInUse", f"{message}: wait until it is deleted, or delete it")
         if owner is None and outlived not in (None, uid) and not begun:
-            said = f"Secret {meta['name']} has the CA of machines that a deleted cluster of this name has left"
+            message = f"Secret {meta['name']} has the CA of machines that a deleted cluster of this name has left"
             remedy = f"delete it, or remove its annotation {AUTHORITY_OF} to begin this cluster with the same CA"
-            raise AuthorityRefused("SecretInUse", f"{said}: {remedy}")
+            raise AuthorityRefused("SecretInUse", f"{message}: {remedy}")
         if outlives(wish) == (owner is not None) and (owner is not None or outlived == uid):
             before = {"ownerReferences": None, "annotations": {AUTHORITY_OF: None}}
             patch = {"metadata": before | _ownership(wish, deployment)}
             self._cluster.merge(SECRET, meta["name"], patch, wish.metadata.namespace)
 
-    def _make(self, one: Authority, name: str, wish: ClusterDeployment, deployment: Json) -> Mapping[str, bytes]:
+    def _make(self, authority: Authority, name: str, wish: ClusterDeployment, deployment: Json) -> Mapping[str, bytes]:
         cluster, namespace = wish.metadata.name, wish.metadata.namespace
-        content = made(one, datetime.now(UTC), lifetime_of(wish))
+        content = made(authority, datetime.now(UTC), lifetime_of(wish))
         labels = {CLUSTER_LABEL: cluster, NAME_LABEL: cluster, LABEL_MANAGED: MANAGED_BY}
         body = SECRET.manifest(name, namespace, labels=labels, type=SECRET_TYPE, data=secret_data(content))
         body["metadata"].update(_ownership(wish, deployment))
