@@ -324,9 +324,9 @@ class Life:
                 lost = selector_of(self.attempt.run, self.cell.id, self.attempt.number, phase.lost)
                 destroy(self.site.cluster, self.attempt.namespace, lost, deadline=deadline)
 
-    def _refuse_nothing_done(self, outcome: PhaseOutcome, wanted: PhaseRun) -> None:
+    def _refuse_nothing_done(self, outcome: PhaseOutcome, phase_run: PhaseRun) -> None:
         """Tell a phase that matched no machine from one that worked: a deployment is about all of them."""
-        phase, touched = wanted.phase, outcome.touched
+        phase, touched = phase_run.phase, outcome.touched
         if touched is None:
             return
         missing = (
@@ -336,10 +336,10 @@ class Life:
             raise ProductError(
                 f"{outcome.what} did nothing on {', '.join(sorted(missing))}",
                 hint="check that its plays name the inventory's groups",
-                paths=(wanted.log,),
+                paths=(phase_run.log,),
             )
 
-    def _refuse_no_kubeconfig(self, outcome: PhaseOutcome, wanted: PhaseRun) -> None:
+    def _refuse_no_kubeconfig(self, outcome: PhaseOutcome, phase_run: PhaseRun) -> None:
         """Refuse a phase that has left no kubeconfig, or one that nobody can use."""
         kubeconfig, trouble = self.attempt.files.kubeconfig, ""
         try:
@@ -352,7 +352,7 @@ class Life:
             f"{outcome.what} succeeded but left no {'usable ' if trouble else ''}kubeconfig at {kubeconfig}{trouble}",
             hint="the phase must write the admin kubeconfig there; that path is the variable cluster_kubeconfig_path, "
             "and VMATRIX_GUEST_KUBECONFIG in the environment of a command",
-            paths=(wanted.log,),
+            paths=(phase_run.log,),
         )
 
     def collect(self) -> None:

@@ -140,10 +140,10 @@ class Installation:
         }
         for part in PARTS:
             accounts = [account for account, runs in managers.items() if part.name in runs or not runs]
-            given = rights.rights_of(part)
-            outside = [right for right in given if where and not right.resource.namespaced]
+            rights_of_part = rights.rights_of(part)
+            outside = [right for right in rights_of_part if where and not right.resource.namespaced]
             made[f"rbac/{part.name}.yml"] = self._granted(
-                part.name, [right for right in given if right not in outside], accounts, where
+                part.name, [right for right in rights_of_part if right not in outside], accounts, where
             )
             if outside:
                 made[f"rbac/{part.name}.yml"] += self._granted(f"{part.name}-cluster", outside, accounts, None)
@@ -194,11 +194,11 @@ class Installation:
         """Return all objects in the order in which they are applied."""
         return [*crds.crds(), *(body for bodies in self.files().values() for body in bodies)]
 
-    def _granted(self, about: str, given: Iterable[Right], accounts: Iterable[str], where: str | None) -> list[Json]:
+    def _granted(self, about: str, granted: Iterable[Right], accounts: Iterable[str], where: str | None) -> list[Json]:
         """Return a role and its binding: in a namespace, or in all (None), where other operators may have theirs."""
         name = f"{NAME}-{about}"
         bound = name if where or self.namespace == NAMESPACE else f"{name}-{self.namespace}"
-        return [role(name, given, where, LABELS), binding(bound, name, accounts, self.namespace, where, LABELS)]
+        return [role(name, granted, where, LABELS), binding(bound, name, accounts, self.namespace, where, LABELS)]
 
 
 def text(objects: Iterable[Json]) -> str:

@@ -184,9 +184,9 @@ class Metrics:
         known = list(controllers)
         return generate_latest(self._registry).decode() + text_of(
             LEADING.of({(): leading}),
-            RECONCILES.of({(one.name,): one.reconciles for one in known}),
-            ERRORS.of({(one.name,): one.errors for one in known}),
-            QUEUE.of({(one.name,): one.queue.pending() for one in known}),
+            RECONCILES.of({(controller.name,): controller.reconciles for controller in known}),
+            ERRORS.of({(controller.name,): controller.errors for controller in known}),
+            QUEUE.of({(controller.name,): controller.queue.pending() for controller in known}),
         )
 
 
@@ -208,21 +208,23 @@ class DeclaredObjects:
         return text_of(
             CLUSTERS.of(_conditions((*self.deployments, *self.etcds))),
             DELIVERIES.of(_conditions(self.deliveries)),
-            VERSIONS.of({(*_named(one), version): 1 for one in self.deployments if (version := _of(one, "version"))}),
+            VERSIONS.of({(*_named(cd), version): 1 for cd in self.deployments if (version := _of(cd, "version"))}),
             CERTIFICATES.of(self._certificates()),
             AUTHORITIES.of(
                 {
-                    (*_named(one), part["name"]): _seconds(part["expires"])
-                    for one in self.clusters
-                    for part in dig(one, "status", "authority", "parts") or ()
+                    (*_named(cluster), part["name"]): _seconds(part["expires"])
+                    for cluster in self.clusters
+                    for part in dig(cluster, "status", "authority", "parts") or ()
                     if part.get("expires")
                 }
             ),
             USERS.of(
                 {
-                    (one["metadata"]["namespace"], one["spec"]["cluster"], one["metadata"]["name"]): _seconds(expires)
-                    for one in self.users
-                    if (expires := _of(one, "expires"))
+                    (user["metadata"]["namespace"], user["spec"]["cluster"], user["metadata"]["name"]): _seconds(
+                        expires
+                    )
+                    for user in self.users
+                    if (expires := _of(user, "expires"))
                 }
             ),
             BACKUPS.of(self._newest_backups()),
@@ -230,13 +232,17 @@ class DeclaredObjects:
             PROVEN.of(self._told(BACKUP_PROVEN)),
             RUNNING.of(
                 {
-                    (*_named(one), now["operation"]): _seconds(now["started"])
-                    for one in self.clusters
-                    if (now := _of(one, "operation")) and now.get("started")
+                    (*_named(cluster), now["operation"]): _seconds(now["started"])
+                    for cluster in self.clusters
+                    if (now := _of(cluster, "operation")) and now.get("started")
                 }
             ),
             APPROVALS.of(
-                {(*_named(one), wait["operation"]): 1 for one in self.clusters if (wait := _of(one, "approval"))}
+                {
+                    (*_named(cluster), wait["operation"]): 1
+                    for cluster in self.clusters
+                    if (wait := _of(cluster, "approval"))
+                }
             ),
             *self._members(),
             MACHINES.of(dict(sorted(phases.items()))),
@@ -245,22 +251,28 @@ class DeclaredObjects:
     def _members(self) -> list[Metric]:
         """Return what members of etcd say of themselves."""
         known: dict[tuple[str, ...], Json] = {
-            (*_named(one)[:1], dig(one, "spec", "claim", "cluster"), _named(one)[1]): state
-            for one in self.machines
-            if (state := _of(one, "etcd")) and dig(one, "spec", "claim", "cluster")
+            (*_named(machine)[:1], dig(machine, "spec", "claim", "cluster"), _named(machine)[1]): state
+            for machine in self.machines
+            if (state := _of(machine, "etcd")) and dig(machine, "spec", "claim", "cluster")
         }
         return [
-            QUOTA_USED.of({key: one["sizeMiB"] / one["quotaMiB"] for key, one in known.items() if one.get("quotaMiB")}),
-            FREE.of({key: one["freeMiB"] * (1 << 20) for key, one in known.items()}),
-            ALARMS.of({(*key, one["alarm"]): 1 for key, one in known.items() if one.get("alarm")}),
+            QUOTA_USED.of(
+                {key: state["sizeMiB"] / state["quotaMiB"] for key, state in known.items() if state.get("quotaMiB")}
+            ),
+            FREE.of({key: state["freeMiB"] * (1 << 20) for key, state in known.items()}),
+            ALARMS.of({(*key, state["alarm"]): 1 for key, state in known.items() if state.get("alarm")}),
             FSYNC.of(_in_seconds(known, "fsyncMilliseconds")),
             TRIPS.of(_in_seconds(known, "roundTripMilliseconds")),
         ]
 
     def _told(self, kind: str) -> dict[tuple[str, ...], float]:
         """Return whether a condition holds, of the clusters that can tell."""
-        told = {_named(one): condition(one, kind) or {} for one in (*self.deployments, *self.etcds)}
-        return {key: said["status"] == "True" for key, said in told.items() if said.get("status") in ("True", "False")}
+        told = {_named(obj): condition(obj, kind) or {} for obj in (*self.deployments, *self.etcds)}
+        return {
+            key: condition_of["status"] == "True"
+            for key, condition_of in told.items()
+            if condition_of.get("status") in ("True", "False")
+        }
 
     def _certificates(self) -> dict[tuple[str, ...], float]:
         """Return when the first certificate of each cluster's machines expires."""
@@ -282,11 +294,15 @@ class DeclaredObjects:
 
 
 def _in_seconds(states: Mapping[tuple[str, ...], Json], name: str) -> dict[tuple[str, ...], float]:
-    return {key: one[name] / 1000 for key, one in states.items() if one.get(name)}
+    return {key: state[name] / 1000 for key, state in states.items() if state.get(name)}
 
 
 def _conditions(objects: Sequence[Json]) -> dict[tuple[str, ...], float]:
-    return {(*_named(one), said["type"], said["status"]): 1 for one in objects for said in _of(one, "conditions") or ()}
+    return {
+        (*_named(obj), condition_of["type"], condition_of["status"]): 1
+        for obj in objects
+        for condition_of in _of(obj, "conditions") or ()
+    }
 
 
 def _named(obj: Json) -> tuple[str, str]:

@@ -114,14 +114,14 @@ def chosen(names: Iterable[str] = ()) -> tuple[Part, ...]:
     Raises:
         BadInput: there is no controller of a name.
     """
-    given = tuple(name for name in names if name != WEBHOOKS)
-    wanted = given if given and ALL not in given else NAMES
-    unknown = [name for name in wanted if name not in NAMES]
+    asked = tuple(name for name in names if name != WEBHOOKS)
+    wanted_names = asked if asked and ALL not in asked else NAMES
+    unknown = [name for name in wanted_names if name not in NAMES]
     if unknown:
         raise BadInput(
             f"no controller is named {', '.join(unknown)}", hint=f"there are: {', '.join((*NAMES, ALL, WEBHOOKS))}"
         )
-    return tuple(part for part in PARTS if part.name in wanted)
+    return tuple(part for part in PARTS if part.name in wanted_names)
 
 
 def add(context: OperatorContext, parts: Iterable[Part]) -> None:
@@ -156,7 +156,7 @@ def stop(context: OperatorContext) -> bool:
         context.stoppers.pop()()
     context.informers.stop()
     deadline = Deadline.after(END_SECONDS)
-    late = [one.name for one in context.controllers if not one.join(deadline.remaining())]
+    late = [controller.name for controller in context.controllers if not controller.join(deadline.remaining())]
     if late:
         log.warning("still at work after %.0f s: %s", END_SECONDS, ", ".join(late))
     return not late

@@ -62,9 +62,9 @@ class Alert:
     @property
     def lines(self) -> list[str]:
         """Return what is said below the title."""
-        found = [f"suspect: {self.suspect}"] if self.suspect else []
-        found += [_few("checks", self.checks), _few("cells", self.cells)]
-        return [*filter(None, found), *([self.url] if self.url else [])]
+        texts = [f"suspect: {self.suspect}"] if self.suspect else []
+        texts += [_few("checks", self.checks), _few("cells", self.cells)]
+        return [*filter(None, texts), *([self.url] if self.url else [])]
 
 
 def _few(what: str, names: Sequence[str]) -> str:
@@ -82,30 +82,32 @@ def alerts_of(analysis: Analysis, *, infra_rate: float, url: str = "", only_miss
     night = analysis.last
     dates = [d for d in analysis.freshness.missing if (analysis.now.date() - d).days <= RECENT_DAYS]
     what = " ".join(filter(None, (MISSING, analysis.selection.tier, analysis.selection.infra)))
-    found = [Alert(f"{what} {d}", MISSING, f"the night of {d} did not run", url=url) for d in dates]
+    alerts = [Alert(f"{what} {d}", MISSING, f"the night of {d} did not run", url=url) for d in dates]
     if night is None or only_missing:
-        return found
+        return alerts
     day, page = night.start.date().isoformat(), url or night.where.pipeline_url
     by_infra = [c for c, r in night.cells.items() if r.outcome == "failed" and r.blame == "infra"]
     if len(by_infra) > infra_rate * len(night.cells):
         title = f"{plural(len(by_infra), 'cell')} of {len(night.cells)} failed by the infrastructure"
-        found.append(Alert(f"{INFRA} {night.key}", INFRA, title, tuple(by_infra), night=day, url=page))
+        alerts.append(Alert(f"{INFRA} {night.key}", INFRA, title, tuple(by_infra), night=day, url=page))
     if night.outage:
-        return found
-    opened, closed = _changes([one for one in analysis.nights if not one.outage])
-    suspects = {key: one for one in analysis.suspects for key in one.keys}
+        return alerts
+    opened, closed = _changes([night for night in analysis.nights if not night.outage])
+    suspects = {key: explained for explained in analysis.suspects for key in explained.keys}
     for cells, keys in _by_cells(opened).items():
-        named = next((one.named for key in keys if (one := suspects.get(key)) is not None and one.named), None)
+        named = next(
+            (suspect.named for key in keys if (suspect := suspects.get(key)) is not None and suspect.named), None
+        )
         titles = tuple(dict.fromkeys(title for title, _ in keys))
         title = f"new failure in {plural(len(cells), 'cell')}: {titles[0]}"
-        said = f"{named.said} ({named.evidence})" if named is not None else ""
-        found.append(Alert(_id(NEW, night, keys[0]), NEW, title, cells, titles, said, day, page))
+        cause = f"{named.said} ({named.evidence})" if named is not None else ""
+        alerts.append(Alert(_id(NEW, night, keys[0]), NEW, title, cells, titles, cause, day, page))
     for cells, keys in _by_cells(closed).items():
         titles = tuple(dict.fromkeys(title for title, _ in keys))
-        found.append(
+        alerts.append(
             Alert(_id(FIXED, night, keys[0]), FIXED, f"fixed: {titles[0]}", cells, titles, night=day, url=page)
         )
-    return found
+    return alerts
 
 
 def _id(kind: str, night: Night, key: Key) -> str:
@@ -125,20 +127,20 @@ def _changes(nights: Sequence[Night]) -> tuple[dict[Key, tuple[str, ...]], dict[
     for night in nights:
         failing: dict[Key, list[str]] = {}
         passed: set[str] = set()
-        for seen in of_night(night):
-            passed |= seen.passed
-            for key in seen.failed:
-                failing.setdefault(key, []).append(seen.cell)
+        for observation in of_night(night):
+            passed |= observation.passed
+            for key in observation.failed:
+                failing.setdefault(key, []).append(observation.cell)
         opened = {key: tuple(sorted(cells)) for key, cells in failing.items() if key not in known}
         closed = {key: cells for key, cells in known.items() if key not in failing and key[0] in passed}
         known = {key: cells for key, cells in {**known, **opened}.items() if key not in closed}
     return opened, closed
 
 
-def _by_cells(found: Mapping[Key, tuple[str, ...]]) -> dict[tuple[str, ...], list[Key]]:
+def _by_cells(keys: Mapping[Key, tuple[str, ...]]) -> dict[tuple[str, ...], list[Key]]:
     """Put what failed in the same cells together: one event."""
     groups: dict[tuple[str, ...], list[Key]] = {}
-    for key, cells in sorted(found.items()):
+    for key, cells in sorted(keys.items()):
         groups.setdefault(cells, []).append(key)
     return groups
 
@@ -250,7 +252,7 @@ def _read(file: Path) -> Ledger:
         return Ledger(file)
     try:
         content = json.loads(read_text(file))
-        return Ledger(file, [str(one) for one in content["told"]], [*map(_alert, content.get("unsent", ()))])
+        return Ledger(file, [str(alert_id) for alert_id in content["told"]], [*map(_alert, content.get("unsent", ()))])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadInput(f"{file} is not the list of alerts that were sent") from error
 

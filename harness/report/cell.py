@@ -170,8 +170,8 @@ class CellResult:
     @property
     def blames(self) -> dict[str, int]:
         """Return how many failures that count are whose."""
-        found = [f.blame or "unknown" for f in self.failed_of(self.last_attempt) if not f.quarantine]
-        return {blame: found.count(blame) for blame in sorted(set(found))}
+        blames = [f.blame or "unknown" for f in self.failed_of(self.last_attempt) if not f.quarantine]
+        return {blame: blames.count(blame) for blame in sorted(set(blames))}
 
     def steps_of(self, attempt: int) -> tuple[Step, ...]:
         """Return an attempt's steps."""

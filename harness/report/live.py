@@ -74,36 +74,36 @@ class Progress:
 
     def check(self, cell: str, outcome: str) -> None:
         """Count a check of a cell that has ended."""
-        found = self.begin(cell)
-        found.checks += outcome != Outcome.NOT_RUN
-        found.checks_failed += outcome == Outcome.FAILED
+        progress = self.begin(cell)
+        progress.checks += outcome != Outcome.NOT_RUN
+        progress.checks_failed += outcome == Outcome.FAILED
 
     def step(self, event: StepEvent) -> str:
         """Take note of a step that began or ended; return what the cell came to when it is over with it, else ""."""
-        found = self.begin(event.cell)
-        found.step_began, found.task = time.monotonic(), ""
+        progress = self.begin(event.cell)
+        progress.step_began, progress.task = time.monotonic(), ""
         if event.outcome is None:
-            found.step = " / ".join(event.path)
+            progress.step = " / ".join(event.path)
             return ""
-        found.step = " / ".join(event.path[:-1])
+        progress.step = " / ".join(event.path[:-1])
         if len(event.path) > 1:
             return ""
         (name,) = event.path
         if name == "start over" and event.outcome == "passed":
-            found.failed.clear()  # the attempt that follows is the one that counts
+            progress.failed.clear()  # the attempt that follows is the one that counts
         elif event.outcome != "passed":
-            found.failed.append(name if event.outcome == "failed" else f"{name} ({event.outcome})")
+            progress.failed.append(name if event.outcome == "failed" else f"{name} ({event.outcome})")
         over = name in LAST_STEPS or (name == "admission" and event.outcome != "passed")
         return self.end(event.cell) if over else ""
 
     def end(self, cell: str) -> str:
         """Take note that a cell is over; return what it came to and how long it took, "" when that was said before."""
-        found = self.under_way.pop(cell, None)
-        if found is None:
+        progress = self.under_way.pop(cell, None)
+        if progress is None:
             return ""
         self.done.add(cell)
-        expected = f"; expected {duration(found.expected)}" if found.expected else ""
-        return f"{found.outcome()} ({duration(time.monotonic() - found.began)}{expected})"
+        expected = f"; expected {duration(progress.expected)}" if progress.expected else ""
+        return f"{progress.outcome()} ({duration(time.monotonic() - progress.began)}{expected})"
 
     def counts(self) -> str:
         """Return how many cells are done, under way and waiting."""
@@ -116,8 +116,8 @@ class Progress:
         Ids are cut to their ends when the line would be too long, and then cells are left out.
         """
         head = f"{self.counts()}: "
-        whole = [f"{cell} {found.said()}" for cell, found in self.under_way.items()]
-        cut = [f"{cell[-SHORT_ID:]} {found.said()}" for cell, found in self.under_way.items()]
+        whole = [f"{cell} {progress.said()}" for cell, progress in self.under_way.items()]
+        cut = [f"{cell[-SHORT_ID:]} {progress.said()}" for cell, progress in self.under_way.items()]
         for parts in (whole, cut):
             line = head + BETWEEN.join(parts)
             if len(line) <= width:
@@ -212,7 +212,7 @@ class Live:
             check: that is under way in this process.
         """
         under_way_now = list(self._progress.under_way.items())  # cells come and go while another thread asks
-        cells = [f"{cell}: {found.doing(check)}" for cell, found in under_way_now]
+        cells = [f"{cell}: {progress.doing(check)}" for cell, progress in under_way_now]
         return sanitized("; ".join(part for part in (*(cells or [doing(*self._idle)]), under_way()) if part))
 
     def on_waiting(self, cell: str, reason: str) -> None:

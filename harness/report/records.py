@@ -76,7 +76,7 @@ def records_of(
     run_dir: Path, *, quarantine: Sequence[QuarantineEntry] = (), cells: Iterable[str] | None = None
 ) -> tuple[Record, ...]:
     """Return the records of a run's cells: of all, or of those whose ids are in `cells`."""
-    wanted = None if cells is None else set(cells)
+    chosen = None if cells is None else set(cells)
     result = load(run_dir, quarantine=quarantine)
     events = [e for e in read_events(run_dir) if "time" in e]
     start: dict[str, Any] = next((e for e in events if e.get("event") in STARTS), {})
@@ -86,13 +86,13 @@ def records_of(
     times = _times(events)
     unbegun = (_corrected(start.get("time", EPOCH), _ahead(start)),) * 2
     return tuple(
-        made.record(cell, *times.get(cell.id, unbegun)) for cell in result.cells if wanted is None or cell.id in wanted
+        made.record(cell, *times.get(cell.id, unbegun)) for cell in result.cells if chosen is None or cell.id in chosen
     )
 
 
 def _times(events: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, str]]:
     """Return when each cell's first and last events were, by its id: by GitLab's clock where jobs wrote them."""
-    found: dict[str, tuple[str, str]] = {}
+    times: dict[str, tuple[str, str]] = {}
     ahead = timedelta()
     for event in events:
         if event.get("event") in STARTS:
@@ -100,8 +100,8 @@ def _times(events: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, str]]:
         cell = event.get("cell")
         if isinstance(cell, str):
             time = _corrected(event["time"], ahead)
-            found[cell] = (found[cell][0] if cell in found else time, time)
-    return found
+            times[cell] = (times[cell][0] if cell in times else time, time)
+    return times
 
 
 def _corrected(time: str, ahead: timedelta) -> str:
@@ -110,8 +110,8 @@ def _corrected(time: str, ahead: timedelta) -> str:
 
 def _ahead(start: Mapping[str, Any]) -> timedelta:
     """Return by how much the clock of the host that a call of the run was on was ahead."""
-    said = start.get("where", {}).get("ahead")
-    return timedelta(seconds=said) if isinstance(said, float) and abs(said) < MOST_AHEAD else timedelta()
+    ahead = start.get("where", {}).get("ahead")
+    return timedelta(seconds=ahead) if isinstance(ahead, float) and abs(ahead) < MOST_AHEAD else timedelta()
 
 
 @dataclass(frozen=True)
@@ -153,9 +153,13 @@ class _Made:
             notes=self._notes(cell),
             counts=dict(Counter(c.outcome for c in cell.last_checks)),
             figures=_figures(cell),
-            usage={machine: _usage(told) for machine, told in cell.usage.items()},
-            around={self.scrub(name): self.scrub(said) for name, said in cell.around.items()},
-            symptoms={one.name: self.scrub(one.line) for one in self.result.symptoms if one.cell == cell.id},
+            usage={machine: _usage(usage) for machine, usage in cell.usage.items()},
+            around={self.scrub(name): self.scrub(text) for name, text in cell.around.items()},
+            symptoms={
+                sighting.name: self.scrub(sighting.line)
+                for sighting in self.result.symptoms
+                if sighting.cell == cell.id
+            },
             culprit=_culprit(self.culprits.get(cell.id, {}), self.scrub),
             logs=str(cell.logs(attempt or 1)).replace(str(self.result.directory), directory, 1),
         )
@@ -214,26 +218,35 @@ class _Made:
             before = row.get(check.title)
             if before is None or before.outcome != Outcome.FAILED:
                 row[check.title] = check
-        return CheckTable(names, tuple(_row(stage, n, names, found) for (n, stage), found in rows.items()))
+        return CheckTable(names, tuple(_row(stage, n, names, checks) for (n, stage), checks in rows.items()))
 
 
 def _culprit(event: Mapping[str, Any], scrub: Scrub) -> dict[str, str]:
     """Return since which commit a cell fails by a suspect's values; nothing where no commit was found."""
     if not event or not event.get("commit"):
         return {}
-    one = Culprit.of(event)
-    values = " with ".join(f"{axis} {value}" for axis, value in one.values)
-    texts = {"values": values, "commit": one.commit, "title": one.title, "author": one.author, "date": one.date}
-    return {name: scrub(text) for name, text in {**texts, "owners": ", ".join(one.owners)}.items() if text}
+    culprit = Culprit.of(event)
+    values = " with ".join(f"{axis} {value}" for axis, value in culprit.values)
+    texts = {
+        "values": values,
+        "commit": culprit.commit,
+        "title": culprit.title,
+        "author": culprit.author,
+        "date": culprit.date,
+    }
+    return {name: scrub(text) for name, text in {**texts, "owners": ", ".join(culprit.owners)}.items() if text}
 
 
 def _figures(cell: CellResult) -> dict[str, dict[str, tuple[float, float]]]:
     """Return what the checks of the attempt that counts measured, by stage; of one measured twice, the last."""
-    found: dict[str, dict[str, tuple[float, float]]] = {}
+    figures_by_stage: dict[str, dict[str, tuple[float, float]]] = {}
     for check in cell.last_checks:
-        for one in carried_in(check.properties):
-            found.setdefault(check.stage, {})[f"{one.name} {one.where}".strip()] = (one.value, one.calibration)
-    return found
+        for figure in carried_in(check.properties):
+            figures_by_stage.setdefault(check.stage, {})[f"{figure.name} {figure.where}".strip()] = (
+                figure.value,
+                figure.calibration,
+            )
+    return figures_by_stage
 
 
 def _usage(told: Mapping[str, int]) -> MachineRecord:
@@ -246,9 +259,9 @@ def _kept(cell: CellResult) -> list[CheckResult]:
     return [c for c in cell.checks if c.attempt == cell.last_attempt or c.outcome == Outcome.FAILED]
 
 
-def _row(stage: str, attempt: int, names: Sequence[str], found: Mapping[str, CheckResult]) -> CheckRow:
-    letter = {t: QUARANTINED_CHECK if c.quarantine else LETTERS.get(c.outcome, ABSENT) for t, c in found.items()}
-    seconds = tuple(round(found[name].seconds, 1) if name in found else 0.0 for name in names)
+def _row(stage: str, attempt: int, names: Sequence[str], checks: Mapping[str, CheckResult]) -> CheckRow:
+    letter = {t: QUARANTINED_CHECK if c.quarantine else LETTERS.get(c.outcome, ABSENT) for t, c in checks.items()}
+    seconds = tuple(round(checks[name].seconds, 1) if name in checks else 0.0 for name in names)
     return CheckRow(
         stage, "".join(letter.get(name, ABSENT) for name in names), attempt, seconds if any(seconds) else ()
     )
@@ -319,22 +332,22 @@ def collect(paths: Sequence[Path], *, quarantine: Sequence[QuarantineEntry]) -> 
         elif path.is_file():
             files.append(path)
         elif len(paths) > 1 or path.suffix:
-            said = "is neither a folder nor a regular file" if os.path.exists(path) else "does not exist"
-            raise BadInput(f"{path} {said}", hint="pass run directories or history files (.jsonl)")
-    found, skipped = _runs(runs, quarantine)
+            trouble = "is neither a folder nor a regular file" if os.path.exists(path) else "does not exist"
+            raise BadInput(f"{path} {trouble}", hint="pass run directories or history files (.jsonl)")
+    records, skipped = _runs(runs, quarantine)
     history: History = read((str(file), content(file)) for file in files)
     # what a run itself wrote down comes first: it knew the quarantine of its day
-    return Collected(once([*history.records, *found]), (*skipped, *history.skipped))
+    return Collected(once([*history.records, *records]), (*skipped, *history.skipped))
 
 
 def _runs(runs: Iterable[Path], quarantine: Sequence[QuarantineEntry]) -> tuple[list[Record], list[Skipped]]:
     """Return the records of runs' results; results that are damaged are named."""
-    found: list[Record] = []
+    records: list[Record] = []
     skipped: list[Skipped] = []
     for run in runs:
         try:
-            found += records_of(run.resolve(), quarantine=quarantine)
+            records += records_of(run.resolve(), quarantine=quarantine)
             skipped += [Skipped(str(RunDir(run).results), line, FOREIGN) for line in recorded(run).foreign]
         except (BadInput, KeyError, TypeError, ValueError, AttributeError, OSError) as error:
             skipped.append(Skipped(str(RunDir(run).results), 0, f"{type(error).__name__}: {error}"))
-    return found, skipped
+    return records, skipped

@@ -86,25 +86,25 @@ def _admitted(event: Event) -> WorkerAssignment:
 
 def _checks(events: list[Event]) -> tuple[CheckResult, ...]:
     """Return checks in the order in which they ended; one that passed and then failed to clean up has failed."""
-    found: list[CheckResult] = []
+    checks: list[CheckResult] = []
     for event in events:
         if event["event"] != "check":
             continue
         check = CheckResult.of(event)
-        before = found[-1] if found else None
+        before = checks[-1] if checks else None
         if (
             before is not None
             and (before.outcome, check.outcome) == (Outcome.PASSED, Outcome.FAILED)
             and _same(before, check)
         ):
             check = replace(check, seconds=before.seconds + check.seconds)
-            found.pop()
-        found.append(check)
-    return tuple(found)
+            checks.pop()
+        checks.append(check)
+    return tuple(checks)
 
 
-def _same(one: CheckResult, other: CheckResult) -> bool:
-    return (one.attempt, one.stage, one.title) == (other.attempt, other.stage, other.title)
+def _same(check: CheckResult, other: CheckResult) -> bool:
+    return (check.attempt, check.stage, check.title) == (other.attempt, other.stage, other.title)
 
 
 def _steps(events: list[Event]) -> tuple[Step, ...]:
@@ -112,18 +112,18 @@ def _steps(events: list[Event]) -> tuple[Step, ...]:
 
     A step may come twice in an attempt: a teardown that was interrupted or failed is tried again.
     """
-    found: list[Step] = []
+    steps: list[Step] = []
     under_way: dict[tuple[int, tuple[str, ...]], int] = {}
     for event in events:
         if event["event"] not in ("step-start", "step-end"):
             continue
         key = int(event["attempt"]), tuple(event["step"])
         if event["event"] == "step-start":
-            under_way[key] = len(found)
-            found.append(Step(path=key[1], attempt=key[0], outcome=Outcome.UNFINISHED, seconds=0.0))
+            under_way[key] = len(steps)
+            steps.append(Step(path=key[1], attempt=key[0], outcome=Outcome.UNFINISHED, seconds=0.0))
         elif key in under_way:
-            found[under_way.pop(key)] = _ended(key, event)
-    return tuple(found)
+            steps[under_way.pop(key)] = _ended(key, event)
+    return tuple(steps)
 
 
 def _ended(key: tuple[int, tuple[str, ...]], event: Mapping[str, Any]) -> Step:
@@ -285,8 +285,8 @@ class RunResult:
 
 def load(run_dir: Path, *, quarantine: Sequence[QuarantineEntry] = ()) -> RunResult:
     """Load a run's results; an empty run when nothing was written yet."""
-    found = recorded(run_dir)
-    events = list(found.events)
+    journal = recorded(run_dir)
+    events = list(journal.events)
     start = next((e for e in events if e["event"] == "run-start"), {})
     ids = dict.fromkeys([*start.get("cells", []), *(e["cell"] for e in events if "cell" in e)])
     by_cell: dict[str, list[Event]] = {i: [] for i in ids}
@@ -305,7 +305,7 @@ def load(run_dir: Path, *, quarantine: Sequence[QuarantineEntry] = ()) -> RunRes
     last = calls[-1] if calls else []
     values = {cell: of_cell for e in events for cell, of_cell in (e.get("values") or {}).items()}
     errors = [e.get("summary", "") for e in last if e["event"] == "run-error"]
-    seen = next((e for e in reversed(events) if e["event"] == "symptoms"), {"sightings": (), "given_up": ()})
+    symptoms = next((e for e in reversed(events) if e["event"] == "symptoms"), {"sightings": (), "given_up": ()})
     followed = [e for e in events if e["event"] == "follow-up"]
     return RunResult(
         run=start.get("run", run_dir.name),
@@ -322,12 +322,12 @@ def load(run_dir: Path, *, quarantine: Sequence[QuarantineEntry] = ()) -> RunRes
         not_run=next((e["not_run"] for e in last if e["event"] == "run-end" and "not_run" in e), {}),
         product=product_in(events),
         infra=tuple(" ".join(str(e["said"]).split()) for e in last if e["event"] == "infra"),
-        foreign=found.foreign,
+        foreign=journal.foreign,
         values=values,
         further=tuple(dict.fromkeys(str(cell) for e in followed for cell in e["cells"])),
         no_further=tuple(map(str, followed[-1]["no_further"])) if followed else (),
-        symptoms=tuple(Sighting(**one) for one in seen["sightings"]),
-        given_up=tuple(map(str, seen["given_up"])),
+        symptoms=tuple(Sighting(**sighting) for sighting in symptoms["sightings"]),
+        given_up=tuple(map(str, symptoms["given_up"])),
         culprits=tuple(Culprit.of(e) for e in events if e["event"] == "culprit"),
     )
 
@@ -345,12 +345,18 @@ def excused(cell: CellResult, values: Mapping[str, str], entries: Sequence[Quara
         entry = match(entries, cell.id, values, check, today)
         return entry.issue if entry is not None else ""
 
-    def step(found: Step) -> Step:
-        counts = found.outcome == Outcome.FAILED and found.path[0] != TEARDOWN  # what stays behind is never excused
-        return replace(found, quarantine=issue(None)) if counts else found
+    def step(step_to_judge: Step) -> Step:
+        counts = (
+            step_to_judge.outcome == Outcome.FAILED and step_to_judge.path[0] != TEARDOWN
+        )  # what stays behind is never excused
+        return replace(step_to_judge, quarantine=issue(None)) if counts else step_to_judge
 
-    def check(found: CheckResult) -> CheckResult:
-        return replace(found, quarantine=issue(found.title)) if found.outcome == Outcome.FAILED else found
+    def check(check_to_judge: CheckResult) -> CheckResult:
+        return (
+            replace(check_to_judge, quarantine=issue(check_to_judge.title))
+            if check_to_judge.outcome == Outcome.FAILED
+            else check_to_judge
+        )
 
     return replace(
         cell,

@@ -35,18 +35,18 @@ def told(cells: Iterable[CellResult]) -> list[str]:
     lines = ["## Controls of the CIS Kubernetes Benchmark", ""]
     lines += ["| cell | met | not met | not checked | not met by choice | need a person |", "|---|--:|--:|--:|--:|--:|"]
     became = {cell.id: states(known.values(), cell.last_checks) for cell in looked}
-    choices = [one for one in known.values() if one.not_met]
-    persons = [one for one in known.values() if one.person]
-    for name, found in became.items():
-        counts = [sum(state == word for state in found.values()) for word in (MET, UNMET, UNSEEN)]
+    choices = [control for control in known.values() if control.not_met]
+    persons = [control for control in known.values() if control.person]
+    for name, state_by_control in became.items():
+        counts = [sum(state == word for state in state_by_control.values()) for word in (MET, UNMET, UNSEEN)]
         lines.append(f"| `{name}` | {' | '.join(map(str, [*counts, len(choices), len(persons)]))} |")
     lines.append("")
-    for name, found in became.items():
+    for name, state_by_control in became.items():
         for word in (UNMET, UNSEEN):
-            rows = [_row(known[number]) for number, state in found.items() if state == word]
+            rows = [_row(known[number]) for number, state in state_by_control.items() if state == word]
             lines += [f"{word.capitalize()} in `{name}`:", "", *rows, ""] if rows else []
-    lines += ["Not met by choice:", "", *(_row(one, one.not_met) for one in choices), ""]
-    lines += ["A person has to look:", "", *(_row(one, one.person) for one in persons), ""]
+    lines += ["Not met by choice:", "", *(_row(control, control.not_met) for control in choices), ""]
+    lines += ["A person has to look:", "", *(_row(control, control.person) for control in persons), ""]
     return [*lines, "Met, by the checks that show it:", "", *_shown(known.values()), ""]
 
 
@@ -55,7 +55,11 @@ def states(known: Iterable[Control], checks: Sequence[CheckResult]) -> Mapping[s
     outcomes: dict[str, list[str]] = {}
     for check in checks:
         outcomes.setdefault(check.title, []).append(check.outcome)
-    return {one.id: _state([o for name in one.met for o in outcomes.get(name, ())]) for one in known if one.met}
+    return {
+        control.id: _state([o for name in control.met for o in outcomes.get(name, ())])
+        for control in known
+        if control.met
+    }
 
 
 def _state(outcomes: Sequence[str]) -> str:
@@ -66,14 +70,14 @@ def _state(outcomes: Sequence[str]) -> str:
 
 def _shown(known: Iterable[Control]) -> list[str]:
     by_check: dict[str, list[str]] = {}
-    for one in known:
-        for check in one.met:
-            by_check.setdefault(check, []).append(one.id)
+    for control in known:
+        for check in control.met:
+            by_check.setdefault(check, []).append(control.id)
     return [f"- `{check}`: {', '.join(numbers)}" for check, numbers in by_check.items()]
 
 
-def _row(one: Control, why: str = "") -> str:
-    return f"- {one.id} {one.title}" + (f": {why}" if why else "")
+def _row(control: Control, why: str = "") -> str:
+    return f"- {control.id} {control.title}" + (f": {why}" if why else "")
 
 
 SPEC_PASSED, SPEC_FAILED, SPEC_SKIPPED, SPEC_NOT_STARTED = "passed", "failed", "skipped by the spec itself", "not run"
@@ -133,9 +137,9 @@ def spec_name(suite: str, item: str) -> str | None:
 
 def counted(items: Iterable[SpecItem]) -> tuple[SpecCount, ...]:
     """Count specs by cell and suite, in the order in which these come."""
-    found: dict[tuple[str, str], list[SpecItem]] = defaultdict(list)
+    items_by_suite: dict[tuple[str, str], list[SpecItem]] = defaultdict(list)
     for item in items:
-        found[item.cell, item.suite].append(item)
+        items_by_suite[item.cell, item.suite].append(item)
     return tuple(
         SpecCount(
             cell,
@@ -143,7 +147,7 @@ def counted(items: Iterable[SpecItem]) -> tuple[SpecCount, ...]:
             Counter(item.came_to for item in specs),
             Counter(item.reason for item in specs if item.came_to == SPEC_NOT_STARTED),
         )
-        for (cell, suite), specs in found.items()
+        for (cell, suite), specs in items_by_suite.items()
     )
 
 
@@ -153,19 +157,19 @@ def differences(items: Iterable[SpecItem], axes: Mapping[str, Mapping[str, str]]
     Args:
         axes: the values of each cell.
     """
-    seen: dict[tuple[str, str, str], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    outcomes_by_value: dict[tuple[str, str, str], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for item in items:
         for axis in AXES:
             value = axes.get(item.cell, {}).get(axis)
             if value is not None and item.came_to in (SPEC_PASSED, SPEC_FAILED):
-                seen[item.suite, item.name, axis][value].add(item.came_to)
-    found = []
-    for (suite, name, axis), values in seen.items():
+                outcomes_by_value[item.suite, item.name, axis][value].add(item.came_to)
+    spec_differences = []
+    for (suite, name, axis), values in outcomes_by_value.items():
         fails = tuple(sorted(value for value, came in values.items() if came == {SPEC_FAILED}))
         passes = tuple(sorted(value for value, came in values.items() if came == {SPEC_PASSED}))
         if fails and passes:
-            found.append(SpecDifference(suite, name, axis, fails, passes))
-    return tuple(found)
+            spec_differences.append(SpecDifference(suite, name, axis, fails, passes))
+    return tuple(spec_differences)
 
 
 def table(counts: Iterable[SpecCount]) -> list[str]:
@@ -173,15 +177,15 @@ def table(counts: Iterable[SpecCount]) -> list[str]:
     words = (SPEC_PASSED, SPEC_FAILED, SPEC_SKIPPED, SPEC_NOT_STARTED)
     every = tuple(counts)
     rows = [
-        f"| `{one.cell}` | {one.suite} | {' | '.join(str(one.counts.get(word, 0)) for word in words)} |"
-        for one in every
+        f"| `{row.cell}` | {row.suite} | {' | '.join(str(row.counts.get(word, 0)) for word in words)} |"
+        for row in every
     ]
     lines = [f"| cell | specs | {' | '.join(words)} |", f"|---|---|{'--:|' * len(words)}", *rows, ""] if rows else []
     reasons: Counter[str] = Counter()
-    for one in every:
-        reasons.update(one.reasons)
-    said = [f"- not run, {number}: {reason}" for reason, number in reasons.most_common()]
-    return [*lines, *said, ""] if said else lines
+    for row in every:
+        reasons.update(row.reasons)
+    reason_lines = [f"- not run, {number}: {reason}" for reason, number in reasons.most_common()]
+    return [*lines, *reason_lines, ""] if reason_lines else lines
 
 
 MACHINES = (
@@ -205,7 +209,7 @@ def render(result: RunResult) -> str:
     lines += [f"- product: {_prose(result.product)}"] if result.product else []
     lines += [f"- tier: {_prose(result.tier)}"] if result.tier else []
     lines += [f"- cells of the night {_prose(result.night)}: `--night {_prose(result.night)}`"] if result.night else []
-    lines += [f"- infra cluster: {_prose(said)}" for said in result.infra]
+    lines += [f"- infra cluster: {_prose(infra_line)}" for infra_line in result.infra]
     lines += [f"- blame: {blames}"] if blames else []
     lines += [f"- failed outside of any cell: {_prose(result.error)}"] if result.error else []
     if result.kept:
@@ -223,8 +227,12 @@ def render(result: RunResult) -> str:
 
 def _suspects(result: RunResult) -> list[str]:
     """Return what may explain the failures, with the evidence; nothing where there is nothing to compare with."""
-    found = suspects.worth_showing(suspects.explained(suspects.of_run(result), together=result.together))
-    rows = [f"- {_prose(line)}" for one in found for line in (*suspects.lines_of(one), *_culprits(result, one))]
+    explanations = suspects.worth_showing(suspects.explained(suspects.of_run(result), together=result.together))
+    rows = [
+        f"- {_prose(line)}"
+        for explained in explanations
+        for line in (*suspects.lines_of(explained), *_culprits(result, explained))
+    ]
     rows += [f"- further cells: {', '.join(map(_code, result.further))}"] if result.further else []
     rows += [f"- no further cell: {_prose(why)}" for why in result.no_further]
     return ["## Suspects", "", *rows, ""] if rows else []
@@ -235,18 +243,22 @@ def _symptoms(result: RunResult) -> list[str]:
     return ["## Symptoms", "", *rows, ""] if rows else []
 
 
-def _culprits(result: RunResult, found: suspects.Explained) -> list[str]:
-    named = found.named.values if found.named is not None else None
-    return [f"{found.named.said}: {one.said}" for one in result.culprits if found.named and one.values == named]
+def _culprits(result: RunResult, explained: suspects.Explained) -> list[str]:
+    named = explained.named.values if explained.named is not None else None
+    return [
+        f"{explained.named.said}: {culprit.said}"
+        for culprit in result.culprits
+        if explained.named and culprit.values == named
+    ]
 
 
 def _specs(result: RunResult) -> list[str]:
     """Return what upstream's whole sets came to, and which specs fail with one value and pass with another."""
-    found = specs_of(result)
-    apart = differences(found, result.values)
-    lines = table(counted(found))
-    said = [f"- {_prose(one.told)}" for one in apart]
-    return [*lines, *said, ""] if said else lines
+    items = specs_of(result)
+    apart = differences(items, result.values)
+    lines = table(counted(items))
+    difference_lines = [f"- {_prose(difference.told)}" for difference in apart]
+    return [*lines, *difference_lines, ""] if difference_lines else lines
 
 
 def specs_of(result: RunResult) -> list[SpecItem]:
@@ -272,8 +284,8 @@ def _cells(result: RunResult) -> list[str]:
     for cell in result.cells:
         checks, *times = words.counts(cell)
         not_run = sum(c.outcome == Outcome.NOT_RUN for c in cell.last_checks)
-        said = words.outcome(cell, kept=cell.id in result.kept)
-        columns = (_code(cell.id), _prose(said), str(len(cell.attempts)), checks, str(not_run or ""), *times)
+        outcome_text = words.outcome(cell, kept=cell.id in result.kept)
+        columns = (_code(cell.id), _prose(outcome_text), str(len(cell.attempts)), checks, str(not_run or ""), *times)
         lines.append(f"| {' | '.join(columns)} |")
     return lines
 
@@ -300,8 +312,8 @@ def _attempt(cell: CellResult, attempt: int, *, many: bool) -> list[str]:
     lines += [f"Failed: {number}.", ""] if (number := words.failures(checks)) else []
     for check, others in causes(sorted(checks, key=lambda c: bool(c.quarantine))):
         lines += _failed_check(cell, check, others)
-    for title, said in words.not_run(cell, cell.checks_of(attempt)).items():
-        lines += [f"{title}:", "", *(f"- {_prose(line)}" for line in said), ""]
+    for title, names_not_run in words.not_run(cell, cell.checks_of(attempt)).items():
+        lines += [f"{title}:", "", *(f"- {_prose(line)}" for line in names_not_run), ""]
     if cell.outcome_of(attempt) != Outcome.PASSED:
         lines += [f"Logs: `{cell.logs(attempt)}/`", ""]
     return lines
@@ -358,7 +370,7 @@ def _whose(failure: Step | CheckResult) -> str:
 def _prose(text: str) -> str:
     """Return a text of others as one line of words: no tag, entity, link or column of a table begins in it."""
     line = " ".join(sanitized(text).splitlines())
-    return MARKUP.sub(lambda found: ESCAPED.get(found[0], f"\\{found[0]}"), line)
+    return MARKUP.sub(lambda match: ESCAPED.get(match[0], f"\\{match[0]}"), line)
 
 
 def _code(text: str) -> str:

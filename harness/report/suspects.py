@@ -135,17 +135,19 @@ def explained(
     table = _Table(observations, [frozenset(axes) for axes in together], goal)
     merged: dict[tuple[int, bool], tuple[int, list[Key]]] = {}
     for of_infra in (False, True):
-        for key in dict.fromkeys(k for one in observations for k in sorted(one.infra if of_infra else one.failed)):
+        for key in dict.fromkeys(
+            k for observation in observations for k in sorted(observation.infra if of_infra else observation.failed)
+        ):
             failed, passed = table.judged(key, of_infra)
             before, known = merged.get((failed, of_infra), (passed, []))
             merged[failed, of_infra] = (before & passed, [*known, key])
-    found = [
+    explanations = [
         table.explain(
             failed, passed, keys, max((flakes or {}).get(title, FLAKE) for title, _ in keys), of_infra=of_infra
         )
         for (failed, of_infra), (passed, keys) in merged.items()
     ]
-    return tuple(sorted(found, key=lambda one: (-len(one.cells), one.keys)))
+    return tuple(sorted(explanations, key=lambda explanation: (-len(explanation.cells), explanation.keys)))
 
 
 class _Table:
@@ -164,13 +166,13 @@ class _Table:
         self._failed: dict[tuple[Key, bool], int] = {}
         self._passed: dict[str, int] = {}
         self._pairs: dict[tuple[Value, ...], int] = {}
-        for number, one in enumerate(observations):
-            self.around.update(one.around)
-            for value in (*one.values.items(), *one.around):
+        for number, observation in enumerate(observations):
+            self.around.update(observation.around)
+            for value in (*observation.values.items(), *observation.around):
                 self.having[value] = self.having.get(value, 0) | 1 << number
-            for key in (*((k, False) for k in one.failed), *((k, True) for k in one.infra)):
+            for key in (*((k, False) for k in observation.failed), *((k, True) for k in observation.infra)):
                 self._failed[key] = self._failed.get(key, 0) | 1 << number
-            for title in one.passed:
+            for title in observation.passed:
                 self._passed[title] = self._passed.get(title, 0) | 1 << number
         sizes: dict[str, int] = {}
         for axis, _ in self.having.keys() - self.around:
@@ -199,13 +201,15 @@ class _Table:
                 + (totals[1] - cleared) * math.log(1 - rate)
             )
         top = max([chance, *likely.values()])
-        weight = math.exp(chance - top) + sum(math.exp(one - top) for one in likely.values())
-        shares = self._merged({values: math.exp(one - top) / weight for values, one in likely.items()})
+        weight = math.exp(chance - top) + sum(math.exp(weight_of_values - top) for weight_of_values in likely.values())
+        shares = self._merged(
+            {values: math.exp(weight_of_values - top) / weight for values, weight_of_values in likely.items()}
+        )
         best = sorted(shares, key=lambda values: (-shares[values], len(values), values))
         suspects = [self._suspect(values, shares[values], failed, passed) for values in best]
         return Explained(
             tuple(sorted(keys)),
-            tuple(one.cell for number, one in enumerate(self.observations) if failed >> number & 1),
+            tuple(observation.cell for number, observation in enumerate(self.observations) if failed >> number & 1),
             tuple(suspect for suspect in suspects if suspect.share >= WORTH),
             math.exp(chance - top) / weight,
             totals[1],
@@ -217,12 +221,12 @@ class _Table:
         Those with which more cells passed than failed are left out.
         """
         names: dict[tuple[Value, ...], int] = {}
-        for number, one in enumerate(self.observations):
+        for number, observation in enumerate(self.observations):
             if failed >> number & 1:
-                own = [] if of_infra else [value for value in one.values.items() if value[0] in self.varied]
+                own = [] if of_infra else [value for value in observation.values.items() if value[0] in self.varied]
                 for size in BY_SIZE:
                     names.update(dict.fromkeys(combinations(own, size), 0))
-                names.update(dict.fromkeys(((value,) for value in sorted(one.around)), 0))
+                names.update(dict.fromkeys(((value,) for value in sorted(observation.around)), 0))
         for values in names:
             cells = self._cells(values)
             if (cells & passed).bit_count() <= (cells & failed).bit_count():
@@ -231,14 +235,14 @@ class _Table:
     def _merged(self, shares: Mapping[tuple[Value, ...], float]) -> dict[tuple[Value, ...], float]:
         """Return the shares with those added up of combinations that every possible cell has all or none of."""
         merged: dict[tuple[Value, ...], float] = {}
-        for values in sorted(shares, key=lambda one: (len(one), one)):
+        for values in sorted(shares, key=lambda combination: (len(combination), combination)):
             equal = (
-                one
-                for one in merged
+                combination
+                for combination in merged
                 if shares[values] >= WORTH / 10
-                and self._cells(one) == self._cells(values)
-                and self._implies(one, values)
-                and self._implies(values, one)
+                and self._cells(combination) == self._cells(values)
+                and self._implies(combination, values)
+                and self._implies(values, combination)
             )
             same = next(equal, values)
             merged[same] = merged.get(same, 0.0) + shares[values]
@@ -268,16 +272,16 @@ class _Table:
 
     def _prior_by_kind(self) -> dict[int | tuple[int, str], float]:
         """Return what one combination is worth, by its size: a share is spread over those that some cell has."""
-        rows = [[v for v in one.values.items() if v[0] in self.varied] for one in self.observations]
+        rows = [[v for v in observation.values.items() if v[0] in self.varied] for observation in self.observations]
         groups = [[[v for v in row if v[0] in axes] for row in rows] for axes in self.together]
-        found: dict[int | tuple[int, str], float] = {}
+        priors: dict[int | tuple[int, str], float] = {}
         for size, share in BY_SIZE.items():
-            found[size] = math.log(share / max(1, len({c for row in rows for c in combinations(row, size)})))
+            priors[size] = math.log(share / max(1, len({c for row in rows for c in combinations(row, size)})))
         for size, share in TOGETHER.items():
             number = len({c for group in groups for row in group for c in combinations(row, size)})
-            found[size, "together"] = math.log(share / max(1, number))
-        found[1, "around"] = math.log(AROUND / max(1, len(self.around)))
-        return found
+            priors[size, "together"] = math.log(share / max(1, number))
+        priors[1, "around"] = math.log(AROUND / max(1, len(self.around)))
+        return priors
 
     def _prior(self, values: tuple[Value, ...]) -> float:
         if values[0] in self.around:
@@ -300,15 +304,19 @@ def of_run(result: RunResult) -> list[Observation]:
 
 
 def _of_cell(cell: CellResult, values: Mapping[str, str]) -> Observation:
-    failed = [(_key(one), one.blame) for one in cell.failed_of(cell.last_attempt) if not one.quarantine]
+    failed = [(_key(failure), failure.blame) for failure in cell.failed_of(cell.last_attempt) if not failure.quarantine]
     passed = {check.title for check in cell.last_checks if check.outcome == Outcome.PASSED}
     passed |= {step.name for step in cell.steps_of(cell.last_attempt) if step.outcome == Outcome.PASSED}
     passed -= {check.title for check in cell.failed_checks}
     return _observation(cell.id, values, failed, passed, cell.around)
 
 
-def _key(one: Step | CheckResult) -> Key:
-    return (one.title, one.signature) if isinstance(one, CheckResult) else (one.name, signature_of_text(one.summary))
+def _key(failure: Step | CheckResult) -> Key:
+    return (
+        (failure.title, failure.signature)
+        if isinstance(failure, CheckResult)
+        else (failure.name, signature_of_text(failure.summary))
+    )
 
 
 def of_night(night: Night) -> list[Observation]:
@@ -317,13 +325,13 @@ def of_night(night: Night) -> list[Observation]:
 
 
 def _of_record(record: Record) -> Observation:
-    failed = [(one.key, one.blame) for one in failures_of(record) if not one.quarantine]
+    failed = [(failure.key, failure.blame) for failure in failures_of(record) if not failure.quarantine]
     letters: dict[str, set[str]] = {}
     for row in record.checks.rows:
         if row.attempt == record.last_attempt:
             for title, letter in zip(record.checks.names, row.results, strict=True):
                 letters.setdefault(title, set()).add(letter)
-    passed = {title for title, found in letters.items() if "p" in found and not found & set(BAD)}
+    passed = {title for title, results in letters.items() if "p" in results and not results & set(BAD)}
     passed |= {s.name for s in record.steps if s.attempt == record.last_attempt and s.outcome == Outcome.PASSED}
     around = {**record.around, "hour (UTC)": f"{record.start:%H}"}
     around |= {"runner": record.where.runner} if record.where.runner else {}
@@ -353,10 +361,10 @@ def flake_rates(nights: Sequence[Night]) -> dict[str, float]:
     judged: dict[str, int] = {}
     for night in nights:
         failed: dict[str, int] = {}
-        for one in of_night(night):
-            for title in {*one.passed, *(title for title, _ in one.failed)}:
+        for observation in of_night(night):
+            for title in {*observation.passed, *(title for title, _ in observation.failed)}:
                 judged[title] = judged.get(title, 0) + 1
-            for title in {title for title, _ in one.failed}:
+            for title in {title for title, _ in observation.failed}:
                 failed[title] = failed.get(title, 0) + 1
         for title, number in failed.items():
             alone[title] = alone.get(title, 0) + (number == 1)
@@ -376,17 +384,21 @@ def since(records: Iterable[Record], values: Iterable[Value], titles: Collection
     for record in records:
         if not set(values) <= record.axes.items():
             continue
-        seen = _of_record(record)
-        if any(title in titles for title, _ in seen.failed):
+        observation = _of_record(record)
+        if any(title in titles for title, _ in observation.failed):
             bad = bad or record
-        elif not seen.passed.isdisjoint(titles):
+        elif not observation.passed.isdisjoint(titles):
             good, bad = record, None
     return (good, bad) if good is not None and bad is not None else None
 
 
-def worth_showing(found: Sequence[Explained]) -> list[Explained]:
+def worth_showing(explanations: Sequence[Explained]) -> list[Explained]:
     """Return the failures of which something can be said: some cell passed what failed in others."""
-    telling = (one for one in found if one.by_chance or any(map(_compared, one.suspects)))
+    telling = (
+        explanation
+        for explanation in explanations
+        if explanation.by_chance or any(map(_compared, explanation.suspects))
+    )
     return [*islice(telling, MOST_EXPLAINED)]
 
 
@@ -394,20 +406,23 @@ def _compared(suspect: Suspect) -> bool:
     return suspect.others > suspect.others_failed or suspect.judged > suspect.failed
 
 
-def lines_of(found: Explained) -> list[str]:
+def lines_of(explanation: Explained) -> list[str]:
     """Return a line for the suspect that is named, else for the likeliest ones; and what failed with them."""
-    what = ", ".join(title for title, _ in found.keys[:SHOWN])
-    what += f" and {len(found.keys) - SHOWN} more" if len(found.keys) > SHOWN else ""
-    if found.named is not None:
-        where = "not the matrix, but where or when cells ran: " if found.named.around else ""
-        return [f"{where}{found.named.said} ({_percent(found.named.share)}): {found.named.evidence}: {what}"]
-    if found.by_chance:
-        number = len(found.cells)
-        evidence = f"{number} of {number + found.passed} cells failed"
-        return [f"most likely by chance ({_percent(found.chance)}): {evidence}: {what}"]
-    few = [f"{one.said} ({_percent(one.share)}; {one.evidence})" for one in found.suspects[:SHOWN]]
-    more = f", or one of {len(found.suspects) - SHOWN} others" if len(found.suspects) > SHOWN else ""
-    return [f"{', or '.join(few)}{more}, or chance ({_percent(found.chance)}): {what}"]
+    what = ", ".join(title for title, _ in explanation.keys[:SHOWN])
+    what += f" and {len(explanation.keys) - SHOWN} more" if len(explanation.keys) > SHOWN else ""
+    if explanation.named is not None:
+        where = "not the matrix, but where or when cells ran: " if explanation.named.around else ""
+        suspect = explanation.named
+        return [f"{where}{suspect.said} ({_percent(suspect.share)}): {suspect.evidence}: {what}"]
+    if explanation.by_chance:
+        number = len(explanation.cells)
+        evidence = f"{number} of {number + explanation.passed} cells failed"
+        return [f"most likely by chance ({_percent(explanation.chance)}): {evidence}: {what}"]
+    few = [
+        f"{suspect.said} ({_percent(suspect.share)}; {suspect.evidence})" for suspect in explanation.suspects[:SHOWN]
+    ]
+    more = f", or one of {len(explanation.suspects) - SHOWN} others" if len(explanation.suspects) > SHOWN else ""
+    return [f"{', or '.join(few)}{more}, or chance ({_percent(explanation.chance)}): {what}"]
 
 
 def _percent(share: float) -> str:

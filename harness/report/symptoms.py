@@ -62,19 +62,21 @@ def look(
         today: symptoms whose last day is before it are not looked for.
         seconds: the time limit for a pattern on a file.  whole: the one for all, over which no further file is begun.
     """
-    known = [one for one in symptoms if one.until is None or one.until >= today]
+    known = [symptom for symptom in symptoms if symptom.until is None or symptom.until >= today]
     sources = [source for cell in result.cells if cell.outcome != Outcome.PASSED for source in _sources(cell)]
     if not known or not sources:
         return [], []
-    patterns = [{"name": one.name, "pattern": one.pattern, "where": list(one.where)} for one in known]
+    patterns = [{"name": symptom.name, "pattern": symptom.pattern, "where": list(symptom.where)} for symptom in known]
     work = {"patterns": patterns, "sources": [asdict(source) for source in sources], "seconds": seconds, "whole": whole}
     try:
         done = proc.run(call(MODULE), stdin=json.dumps(work), timeout=whole + ENDING_SECONDS)
     except VmatrixError as error:
         return [], [f"symptoms were not looked for to the end: {error.summary}"]
     answer = json.loads(done.stdout)
-    means = {one.name: meaning(one) for one in known}
-    return [Sighting(**one, means=means[one["name"]]) for one in answer["sightings"]], list(answer["given_up"])
+    means = {symptom.name: meaning(symptom) for symptom in known}
+    return [Sighting(**sighting, means=means[sighting["name"]]) for sighting in answer["sightings"]], list(
+        answer["given_up"]
+    )
 
 
 def meaning(symptom: Symptom) -> str:
@@ -102,8 +104,8 @@ def search(
     patterns: Iterable[Mapping[str, Any]], sources: Sequence[Mapping[str, str]], seconds: float, whole: float
 ) -> Any:
     """Look at texts, in the process that exists for it; return what was seen and what was given up, as plain data."""
-    left = {one["name"]: (re.compile(one["pattern"]), one["where"]) for one in patterns}
-    found: dict[tuple[str, str], Sighting] = {}
+    left = {pattern["name"]: (re.compile(pattern["pattern"]), pattern["where"]) for pattern in patterns}
+    sightings: dict[tuple[str, str], Sighting] = {}
     given_up: list[str] = []
     signal.signal(signal.SIGALRM, _ring)
     end = time.monotonic() + whole
@@ -128,10 +130,12 @@ def search(
                 signal.setitimer(signal.ITIMER_REAL, 0)
             if fitting:
                 key = source["cell"], name
-                before = found.get(key, Sighting(*key, 0, fitting[0].strip()[:SHOWN], source["file"]))
-                found[key] = Sighting(*key, before.count + len(fitting), before.line, before.file)
-    seen = [{name: value for name, value in asdict(one).items() if name != "means"} for one in found.values()]
-    return {"sightings": seen, "given_up": given_up}
+                before = sightings.get(key, Sighting(*key, 0, fitting[0].strip()[:SHOWN], source["file"]))
+                sightings[key] = Sighting(*key, before.count + len(fitting), before.line, before.file)
+    plain = [
+        {name: value for name, value in asdict(sighting).items() if name != "means"} for sighting in sightings.values()
+    ]
+    return {"sightings": plain, "given_up": given_up}
 
 
 def _ring(_number: int, _frame: object) -> None:
@@ -153,9 +157,9 @@ def _lines(source: Mapping[str, str]) -> list[str]:
 def lines_of(sightings: Sequence[Sighting]) -> list[str]:
     """Return a line for each symptom that was seen: what it means, in how many cells, and the first line."""
     lines = []
-    for name in dict.fromkeys(one.name for one in sightings):
-        own = [one for one in sightings if one.name == name]
-        cells = f"{plural(len(own), 'cell')}, {plural(sum(one.count for one in own), 'line')}"
+    for name in dict.fromkeys(sighting.name for sighting in sightings):
+        own = [sighting for sighting in sightings if sighting.name == name]
+        cells = f"{plural(len(own), 'cell')}, {plural(sum(sighting.count for sighting in own), 'line')}"
         where = f"{own[0].cell} {Path(own[0].file).name}".strip()
         lines.append(f"{name}: {own[0].means} ({cells}; {where}: {own[0].line})")
     return lines
@@ -168,7 +172,11 @@ def idle(symptoms: Sequence[Symptom], nights: Sequence[Collection[str]], most: i
         nights: the names that each night had, oldest first.
     """
     recent = nights[-most:]
-    return [one.name for one in symptoms if not any(one.name in seen for seen in recent)] if len(recent) >= most else []
+    return (
+        [symptom.name for symptom in symptoms if not any(symptom.name in names for names in recent)]
+        if len(recent) >= most
+        else []
+    )
 
 
 if __name__ == "__main__":

@@ -37,10 +37,10 @@ def show(result: RunResult, console: Console) -> None:
             console.print(failure)
     if result.cells:
         console.print()
-    for said in words.measured(result):
-        console.print(Text(f"measured in {said}"), soft_wrap=True)
-    for said in words.in_part(result):
-        console.print(Text(f"{said}; see {SUMMARY}"), soft_wrap=True)
+    for figures in words.measured(result):
+        console.print(Text(f"measured in {figures}"), soft_wrap=True)
+    for sentence in words.in_part(result):
+        console.print(Text(f"{sentence}; see {SUMMARY}"), soft_wrap=True)
     for line in _run(result):
         console.print(line, soft_wrap=True)
 
@@ -52,15 +52,15 @@ def show_checks(result: RunResult, console: Console) -> None:
             console.print(Text(f"checks: {group.title}: {group.said} ({words.duration(group.seconds)})"))
         for check, others in causes([c for c in cell.checks if c.outcome == Outcome.FAILED]):
             console.print(_failed_check(cell, check, len(others), ""))
-    for said in words.in_part(result):
-        console.print(Text(said), soft_wrap=True)
+    for sentence in words.in_part(result):
+        console.print(Text(sentence), soft_wrap=True)
 
 
 def _run(result: RunResult) -> list[Text]:
     blames = words.blames(result)
     lines = [Text(interruption_headline(result), "bold")]
     lines += [Text(sentence) for sentence in (*words.sessions(result), *words.foreign(result))]
-    lines += [Text(f"infra cluster: {said}", ODD) for said in result.infra]
+    lines += [Text(f"infra cluster: {infra}", ODD) for infra in result.infra]
     return lines + ([Text(f"blame: {blames}", BAD)] if blames else [])
 
 
@@ -75,8 +75,8 @@ def _cells(result: RunResult) -> Table:
     for name in COLUMNS:
         table.add_column(name, justify="right", no_wrap=True)
     for cell in result.cells:
-        said = words.outcome(cell, kept=cell.id in result.kept)
-        table.add_row(cell.id, _styled(said, cell.outcome), *words.counts(cell))
+        text = words.outcome(cell, kept=cell.id in result.kept)
+        table.add_row(cell.id, _styled(text, cell.outcome), *words.counts(cell))
     return table
 
 
@@ -84,8 +84,8 @@ def _list(result: RunResult) -> Group:
     """Return what the table says, two lines per cell: for a job's log, which has 80 columns."""
     lines = []
     for cell in result.cells:
-        said = _styled(words.outcome(cell, kept=cell.id in result.kept), cell.outcome)
-        lines.append(Text.assemble(f"{cell.id}: ", said))
+        text = _styled(words.outcome(cell, kept=cell.id in result.kept), cell.outcome)
+        lines.append(Text.assemble(f"{cell.id}: ", text))
         columns = [f"{name} {value}" for name, value in zip(COLUMNS, words.counts(cell), strict=True) if value]
         lines += [Text(f"    {', '.join(columns)}", "dim")] if columns else []
     return Group(*lines)
@@ -121,7 +121,7 @@ def _failures(cell: CellResult) -> list[RenderableType]:
         failed = [c for c in cell.checks_of(attempt) if c.outcome == Outcome.FAILED]
         steps = [_failed_step(step, number) for step in cell.failures_of(attempt)]
         checks = [_failed_check(cell, c, len(o), number) for c, o in causes(failed)]
-        number_of_causes = [Text(f"failed: {said}")] if last and (said := words.failures(failed)) else []
+        number_of_causes = [Text(f"failed: {count}")] if last and (count := words.failures(failed)) else []
         shown += [*steps, *number_of_causes, *checks] if last else [*steps, *checks][:1]
     if cell.outcome != Outcome.PASSED:
         shown.append(Text(f"logs: {cell.logs(cell.last_attempt)}", overflow="fold"))

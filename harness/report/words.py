@@ -43,9 +43,9 @@ def came_to(cell: CellResult, attempt: int) -> str:
 def outcome(cell: CellResult, *, kept: bool = False) -> str:
     """Return how a cell ended, and what became of the attempts before: a pass at the second one is not hidden."""
     earlier = "; ".join(f"attempt {number} {came_to(cell, number)}" for number in cell.earlier)
-    said = came_to(cell, cell.last_attempt) if cell.outcome != Outcome.NOT_STARTED else Outcome.NOT_STARTED
-    said += f" (attempt {cell.last_attempt}; {earlier})" if earlier else ""
-    return said + (", kept" if kept else "")
+    text = came_to(cell, cell.last_attempt) if cell.outcome != Outcome.NOT_STARTED else Outcome.NOT_STARTED
+    text += f" (attempt {cell.last_attempt}; {earlier})" if earlier else ""
+    return text + (", kept" if kept else "")
 
 
 def clean(cell: CellResult) -> bool:
@@ -61,8 +61,12 @@ def worth_showing(result: RunResult) -> list[CellResult]:
 
 def placed(cell: CellResult) -> str:
     """Return where a cell ran and how long it was expected to take, by what; empty in a run without workers."""
-    found = cell.admitted
-    return f"on {found.worker}; expected {duration(found.expected)} ({found.source})" if found is not None else ""
+    admitted = cell.admitted
+    return (
+        f"on {admitted.worker}; expected {duration(admitted.expected)} ({admitted.source})"
+        if admitted is not None
+        else ""
+    )
 
 
 def counts(cell: CellResult) -> tuple[str, str, str, str]:
@@ -70,11 +74,11 @@ def counts(cell: CellResult) -> tuple[str, str, str, str]:
 
     What there is nothing to say of is empty.
     """
-    found = groups_of(cell, cell.last_attempt)
-    passed, ran = sum(g.passed for g in found), sum(g.passed + g.failed + g.quarantined for g in found)
+    groups = groups_of(cell, cell.last_attempt)
+    passed, ran = sum(g.passed for g in groups), sum(g.passed + g.failed + g.quarantined for g in groups)
     expected = cell.admitted.expected if cell.admitted is not None else 0.0
-    waited, took, wanted = (duration(s) if s else "" for s in (cell.waited, cell.last_seconds, expected))
-    return f"{passed}/{ran}" if ran else "", waited, took, wanted
+    waited, took, usual = (duration(s) if s else "" for s in (cell.waited, cell.last_seconds, expected))
+    return f"{passed}/{ran}" if ran else "", waited, took, usual
 
 
 def moment(time: str) -> str:
@@ -93,13 +97,13 @@ def headline(result: RunResult) -> str:
 
 def sessions(result: RunResult) -> list[str]:
     """Return a sentence for each call of the run: when, how long, how many cells at once, how it ended."""
-    said = []
-    for number, one in enumerate(result.sessions):
-        what = f"{'started' if number == 0 else 'rerun'} {moment(one.started)}: {plural(one.cells, 'cell')}"
-        side = f"up to {one.parallel} in parallel" if one.parallel > 1 else "one at a time"
-        ended = "killed or still running" if one.exit_code is None else f"exit code {one.exit_code}"
-        said.append(f"{what}{f', {side}' if one.cells > 1 else ''}, {duration(one.seconds)}; {ended}")
-    return said
+    sentences = []
+    for number, session in enumerate(result.sessions):
+        what = f"{'started' if number == 0 else 'rerun'} {moment(session.started)}: {plural(session.cells, 'cell')}"
+        side = f"up to {session.parallel} in parallel" if session.parallel > 1 else "one at a time"
+        ended = "killed or still running" if session.exit_code is None else f"exit code {session.exit_code}"
+        sentences.append(f"{what}{f', {side}' if session.cells > 1 else ''}, {duration(session.seconds)}; {ended}")
+    return sentences
 
 
 def foreign(result: RunResult) -> list[str]:

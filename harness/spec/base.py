@@ -30,13 +30,13 @@ def described(docstring: str, keys: Iterable[str]) -> tuple[str, dict[str, str]]
     any_key = "|".join(sorted(map(re.escape, keys), key=len, reverse=True)) or r"(?!)"
     entry = re.compile(rf"(?:^ *|(?<=  ))((?:{any_key})(?:, (?:{any_key}))*): ", re.MULTILINE)
     whole: list[str] = []
-    found: dict[str, str] = {}
+    described_keys: dict[str, str] = {}
     for paragraph in docstring.split("\n\n"):
         beginning, *entries = entry.split(paragraph)
         whole.append(" ".join(beginning.split()))
         for names, text in zip(entries[::2], entries[1::2], strict=True):
-            found |= dict.fromkeys(names.split(", "), _sentence(text))
-    return "\n\n".join(filter(None, whole)), found
+            described_keys |= dict.fromkeys(names.split(", "), _sentence(text))
+    return "\n\n".join(filter(None, whole)), described_keys
 
 
 def _sentence(text: str) -> str:
@@ -153,14 +153,14 @@ def mebibytes(quantity: str) -> int:
     return int(quantity[:-2]) * MEBIBYTES[quantity[-2:]]
 
 
-def _one_message(wanted: str) -> WrapValidator:
+def _one_message(message: str) -> WrapValidator:
     """Say one thing where pydantic would say why each member of a union does not fit."""
 
     def check(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
         try:
             return handler(value)
         except ValidationError as error:
-            raise PydanticCustomError("unfit", wanted) from error
+            raise PydanticCustomError("unfit", message) from error
 
     return WrapValidator(check)
 

@@ -53,7 +53,7 @@ def check(
     """
     known = replace(declared(documents), removed=removals(documents["axes.yml"].file))
     suites = tuple(suites_of(directory.parent))
-    found: dict[str, Iterator[Finding]] = {
+    findings: dict[str, Iterator[Finding]] = {
         "axes.yml": _axes(documents["axes.yml"].content, known),
         "topologies.yml": _topologies(documents["topologies.yml"].content),
         "scenarios.yml": _scenarios(documents["scenarios.yml"].content, known, (products or {}).values()),
@@ -65,11 +65,11 @@ def check(
         "symptoms.yml": _twice(texts(documents["symptoms.yml"].content, "symptoms", EACH, "name"), "symptom"),
         "images.yml": check_recipes(documents["images.yml"].content, directory.parent),
     }
-    problems = [documents[name].problem(at, message) for name, all_ in found.items() for at, message in all_]
+    problems = [documents[name].problem(at, message) for name, all_ in findings.items() for at, message in all_]
     problems += [documents["tiers.yml"].problem((), message) for message in misnamed(directory.parent)]
     for document in (products or {}).values():
         whole = {**documents, "product.yml": document}
-        problems += [document.problem(*found) for found in _product(document.content, directory, whole)]
+        problems += [document.problem(*finding) for finding in _product(document.content, directory, whole)]
         problems += [*variables.check_required(whole), *variables.check_reserved(whole)]
     packaged = playbook_variables.is_packaged(documents["product.yml"].content, directory.parent)
     problems += [
@@ -118,11 +118,11 @@ def _known(at: Location, what: str, word: str, known: Collection[str] | None) ->
 
 
 def _twice(words: Iterator[tuple[Location, str]], what: str) -> Iterator[Finding]:
-    seen: set[str] = set()
+    words_before: set[str] = set()
     for at, word in words:
-        if word in seen:
+        if word in words_before:
             yield at, f"duplicate {what} {word!r}"
-        seen.add(word)
+        words_before.add(word)
 
 
 def _slugs(values: list[tuple[Location, Any]]) -> Iterator[Finding]:
@@ -175,14 +175,14 @@ def _cycles(values: list[tuple[Location, Any]]) -> Iterator[Finding]:
 def _back_to(name: str, before: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     """Return a way from a value back to itself, nothing when there is none."""
     ways: list[tuple[str, ...]] = [(name,)]
-    seen: set[str] = set()
+    words_before: set[str] = set()
     while ways:
         way = ways.pop(0)
         for word in before.get(way[-1], ()):
             if word == name:
                 return (*way, name)
-            if word not in seen:
-                seen.add(word)
+            if word not in words_before:
+                words_before.add(word)
                 ways.append((*way, word))
     return ()
 
@@ -228,9 +228,9 @@ def _constraints(document: Document, known: Declared) -> Iterator[Finding]:
     ours = packaged_dir() / MATRIX / "constraints.yml"
     yield from _twice(texts(document.content, "constraints", EACH, "id"), "id")
     for part in ("if", "then"):
-        for at, wanted in find(document.content, "constraints", EACH, part, EACH):
+        for at, condition_text in find(document.content, "constraints", EACH, part, EACH):
             shipped = part == "then" and document.place_of(at)[0] == ours
-            yield from _condition(at, wanted, known, gone=feasibility.ships if shipped else _none)
+            yield from _condition(at, condition_text, known, gone=feasibility.ships if shipped else _none)
 
 
 def _none(_axis: str, _word: str) -> bool:
@@ -245,15 +245,15 @@ def _condition(at: Location, content: Any, known: Declared, gone: Callable[[str,
     if axis not in known.axes:
         yield at, unknown("axis", axis, known.axes)
         return
-    wanted = condition(content)
-    for what, word, words in known.axes[axis].unknown_in(wanted) if wanted is not None else ():
+    parsed = condition(content)
+    for what, word, words in known.axes[axis].unknown_in(parsed) if parsed is not None else ():
         if not gone(axis, word):
             yield at, unknown(f"{what} of axis {axis}", word, words)
 
 
 def _tiers(content: Any, known: Declared, suites: tuple[str, ...]) -> Iterator[Finding]:
-    for at, wanted in find(content, "tiers", EACH, "where", EACH):
-        yield from _condition(at, wanted, known, _none)
+    for at, condition_text in find(content, "tiers", EACH, "where", EACH):
+        yield from _condition(at, condition_text, known, _none)
     for at, word in texts(content, "tiers", EACH, "suites", EACH):
         yield from _known(at, KIND, word, suites)
     if known.axes is None:
@@ -287,21 +287,21 @@ def _pinned(cell: Any, axes: Mapping[str, DeclaredAxis], removed: Mapping[tuple[
     needed = [axis for axis, known in axes.items() if known.default is None and len(known.values) != 1]
     missing = [axis for axis in needed if isinstance(cell, Mapping) and axis not in cell]
     if missing:
-        said = "a pinned cell has one on every axis that has several and no default"
-        yield (), f"missing values for {', '.join(missing)}; {said}"
+        remedy = "a pinned cell has one on every axis that has several and no default"
+        yield (), f"missing values for {', '.join(missing)}; {remedy}"
 
 
 def _quarantine(content: Any, known: Declared, project: Path, suites: tuple[str, ...]) -> Iterator[Finding]:
-    for at, wanted in find(content, "quarantine", EACH, "where", EACH):
-        yield from _condition(at, wanted, known, _none)
-    seen: set[tuple[str | None, str | None, str]] = set()
+    for at, condition_text in find(content, "quarantine", EACH, "where", EACH):
+        yield from _condition(at, condition_text, known, _none)
+    entries: set[tuple[str | None, str | None, str]] = set()
     for at, entry in find(content, "quarantine", EACH):
         pair = (field(entry, "cell"), field(entry, "check"))
         where = str(entry.get("where", "")) if isinstance(entry, Mapping) else ""
-        if (*pair, where) in seen and (pair[0] is not None or where):
+        if (*pair, where) in entries and (pair[0] is not None or where):
             of = repr(pair[0]) if pair[0] is not None else where
             yield at, f"duplicate entry for {of}{f' and {pair[1]!r}' if pair[1] else ''}; remove one"
-        seen.add((*pair, where))
+        entries.add((*pair, where))
         suite = (pair[1] or "").partition(":")[0]
         if suite and not any(fnmatchcase(known, suite) for known in suites):
             yield (*at, "check"), unknown(KIND, suite, suites)

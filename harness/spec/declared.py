@@ -37,8 +37,8 @@ def find(content: Any, *steps: str | Wild) -> Iterator[tuple[Location, Any]]:
         yield (), content
         return
     for key, inner in _inside(content, steps[0]):
-        for at, found in find(inner, *steps[1:]):
-            yield (key, *at), found
+        for at, inner_value in find(inner, *steps[1:]):
+            yield (key, *at), inner_value
 
 
 def _inside(content: Any, step: str | Wild) -> Iterator[tuple[str | int, Any]]:
@@ -53,13 +53,13 @@ def _inside(content: Any, step: str | Wild) -> Iterator[tuple[str | int, Any]]:
 
 def texts(content: Any, *steps: str | Wild) -> Iterator[tuple[Location, str]]:
     """Yield the texts that lie at the end of steps."""
-    return ((at, found) for at, found in find(content, *steps) if isinstance(found, str))
+    return ((at, text) for at, text in find(content, *steps) if isinstance(text, str))
 
 
 def field(content: Any, name: str) -> str | None:
     """Return the text under a key, None when there is none."""
-    found = content.get(name) if isinstance(content, Mapping) else None
-    return found if isinstance(found, str) else None
+    text = content.get(name) if isinstance(content, Mapping) else None
+    return text if isinstance(text, str) else None
 
 
 def parsed(model: type[M], content: Any) -> M | None:
@@ -87,13 +87,13 @@ class DeclaredAxis:
     words: tuple[str, ...]
     default: str | None = None
 
-    def unknown_in(self, wanted: Condition) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
+    def unknown_in(self, condition_of_rule: Condition) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
         """Return each word of a condition that is not declared: what it should be, the word, what there is."""
-        if isinstance(wanted, OfClass | UnlikeClass):
+        if isinstance(condition_of_rule, OfClass | UnlikeClass):
             what, known = "class", self.classes
         else:
             what, known = "value", self.values
-        return tuple((what, word, known) for word in values_named(wanted) if word not in known)
+        return tuple((what, word, known) for word in values_named(condition_of_rule) if word not in known)
 
 
 @dataclass(frozen=True)
@@ -127,14 +127,14 @@ def declared(documents: Mapping[str, Document]) -> Declared:
         phases=_keys((documents["product.yml"].content or {}), "product", "phases"),
         images=_images(documents["images.yml"].content),
         network_plugins=_keys(documents["network_plugins.yml"].content, "cluster_network_plugins"),
-        every_check=any(said is True for _, said in find(documents["product.yml"].content, *REQUIRE_ALL)),
+        every_check=any(is_required is True for _, is_required in find(documents["product.yml"].content, *REQUIRE_ALL)),
     )
 
 
 def slug_of(value: Any) -> str | None:
     """Return what stands in cell ids for a value: its slug, or its id's letters and digits."""
-    given, name = field(value, "slug"), field(value, "id")
-    return given if given is not None else re.sub(r"[^a-z0-9]", "", name) if name is not None else None
+    slug, name = field(value, "slug"), field(value, "id")
+    return slug if slug is not None else re.sub(r"[^a-z0-9]", "", name) if name is not None else None
 
 
 def _has(content: Any, key: str, kind: type) -> bool:
@@ -142,11 +142,11 @@ def _has(content: Any, key: str, kind: type) -> bool:
 
 
 def _axes(content: Any) -> dict[str, DeclaredAxis]:
-    found: dict[str, DeclaredAxis] = {}
+    axes_by_name: dict[str, DeclaredAxis] = {}
     for _, axis in find(content, "axes", EACH):
         name = field(axis, "name")
         if name is not None:
-            found.setdefault(
+            axes_by_name.setdefault(
                 name,
                 DeclaredAxis(
                     values=tuple(word for _, word in texts(axis, "values", EACH, "id")),
@@ -155,12 +155,12 @@ def _axes(content: Any) -> dict[str, DeclaredAxis]:
                     default=field(axis, "default"),
                 ),
             )
-    return found
+    return axes_by_name
 
 
 def _keys(content: Any, *steps: str) -> tuple[str, ...] | None:
-    found = [inner for _, inner in find(content, *steps) if isinstance(inner, Mapping)]
-    return tuple(found[0]) if found else None
+    mappings = [inner for _, inner in find(content, *steps) if isinstance(inner, Mapping)]
+    return tuple(mappings[0]) if mappings else None
 
 
 def _images(content: Any) -> tuple[str, ...] | None:

@@ -121,18 +121,18 @@ class _Merge:
         Args:
             reasons: names by the entries' `why`, by which files of older projects know constraints.
         """
-        seen: set[str] = set()
+        names: set[str] = set()
         for position, change in enumerate(new):
             why = change.get(WHY) if isinstance(change, Mapping) else None
             if not isinstance(change, Mapping) or (change.get(key) is None and why is None):
                 self._report((*above, position), f"has no `{key}`, by which the entries of this list are known; add it")
                 continue
             name = str(change[key] if change.get(key) is not None else reasons.get(str(why), why))
-            if name in seen:
+            if name in names:
                 self._report((*above, position), f"changes {key} {name!r} a second time; put both changes in one entry")
             if REMOVE in change and change[REMOVE] is not True:
                 self._report((*above, position, REMOVE), f"expected true, got {shown(change[REMOVE])}")
-            seen.add(name)
+            names.add(name)
             yield name, (position, change)
 
     def _removed(self, name: str, known: Mapping[str, Any], above: Location) -> None:
@@ -268,13 +268,19 @@ def _constraint(rule: Any, removed: RemovedValues) -> Any:
     when, never = _conditions(rule.get("if"), removed)
     then, _ = _conditions(rule.get("then"), removed)
     if isinstance(then, Mapping):  # what allows every value that is left demands nothing
-        then = {axis: given for axis, given in then.items() if not _allows_all(given, axis, removed)}
+        then = {axis: words for axis, words in then.items() if not _allows_all(words, axis, removed)}
     return GONE if never or when == {} or then == {} else {**rule, "if": when, "then": then}
 
 
-def _allows_all(given: Any, axis: str, removed: RemovedValues) -> bool:
+def _allows_all(words_or_word: Any, axis: str, removed: RemovedValues) -> bool:
     """Tell whether a condition holds for every value that is left of an axis which has lost some."""
-    words = {given} if isinstance(given, str) else set(given) if isinstance(given, list) else set()
+    words = (
+        {words_or_word}
+        if isinstance(words_or_word, str)
+        else set(words_or_word)
+        if isinstance(words_or_word, list)
+        else set()
+    )
     return bool(removed.ids.get(axis)) and words >= removed.left[axis]
 
 
@@ -296,15 +302,15 @@ def _tier(tier: Any, removed: RemovedValues) -> Any:
     return left if left.get("pinned") or "cover" in left else GONE
 
 
-def _conditions(given: Any, removed: RemovedValues) -> tuple[Any, bool]:
+def _conditions(conditions: Any, removed: RemovedValues) -> tuple[Any, bool]:
     """Return conditions by axis without removed values, and whether one of them can never hold any more.
 
     One that names removed values alone is left as it is where it can never hold: what it stands in is about nothing.
     """
-    if not isinstance(given, Mapping):
-        return given, False
+    if not isinstance(conditions, Mapping):
+        return conditions, False
     made, never = {}, False
-    for axis, condition in given.items():
+    for axis, condition in conditions.items():
         key = next(iter(condition), "") if isinstance(condition, Mapping) and len(condition) == 1 else ""
         words = condition[key] if key else condition
         gone = removed.classes if "class" in key else removed.ids
@@ -361,12 +367,12 @@ def _shifted(places: Mapping[Location, T], gone: Sequence[Location]) -> dict[Loc
     """Return places by location after entries of lists have gone: those behind them have moved up."""
     made: dict[Location, T] = {}
     for at, place in places.items():
-        if any(at[: len(one)] == one for one in gone):
+        if any(at[: len(removed_place)] == removed_place for removed_place in gone):
             continue
         steps = list(at)
-        for one in gone:
-            last, depth = one[-1], len(one) - 1
-            same = at[:depth] == one[:depth] and len(at) > depth
+        for removed_place in gone:
+            last, depth = removed_place[-1], len(removed_place) - 1
+            same = at[:depth] == removed_place[:depth] and len(at) > depth
             if same and isinstance(last, int) and isinstance(at[depth], int) and int(at[depth]) > last:
                 steps[depth] = int(steps[depth]) - 1
         made[tuple(steps)] = place
@@ -396,8 +402,10 @@ def read(directory: Path, name: str) -> tuple[Document, list[Problem]]:
     if not isinstance(document.content, dict) or EXTENDS not in document.content:
         return document, problems
     if document.content[EXTENDS] != DEFAULT:
-        said = f"expected `{DEFAULT}`, got {shown(document.content[EXTENDS])}; remove the key to replace the whole file"
-        problems = [*problems, document.problem((EXTENDS,), said)]
+        message = (
+            f"expected `{DEFAULT}`, got {shown(document.content[EXTENDS])}; remove the key to replace the whole file"
+        )
+        problems = [*problems, document.problem((EXTENDS,), message)]
     base, broken = lines.read(packaged)
     made, wrong = amended(base, document)
     return _anchored(made, name), [*problems, *broken, *wrong]
@@ -416,9 +424,9 @@ def is_packaged(file: Path) -> bool:
     return file.is_relative_to(packaged_dir() / MATRIX)
 
 
-def same(one: Path, other: Path) -> bool:
+def same(folder: Path, other: Path) -> bool:
     """Tell whether two paths lead to one folder."""
-    return one.resolve() == other.resolve()
+    return folder.resolve() == other.resolve()
 
 
 def _anchored(document: Document, name: str) -> Document:
@@ -453,11 +461,11 @@ def read_products(directory: Path, documents: Mapping[str, Document]) -> tuple[d
         documents: axes.yml and product.yml, by file name.
     """
     axes, base = documents["axes.yml"], documents["product.yml"]
-    found: dict[str, Document] = {}
+    products: dict[str, Document] = {}
     problems: list[Problem] = []
-    for at, value, name, said in _named(axes.content):
-        if said:
-            problems.append(axes.problem((*at, PRODUCT), said))
+    for at, value, name, trouble in _named(axes.content):
+        if trouble:
+            problems.append(axes.problem((*at, PRODUCT), trouble))
             continue
         file = own_file(directory, name)
         if not os.path.lexists(file):
@@ -470,9 +478,9 @@ def read_products(directory: Path, documents: Mapping[str, Document]) -> tuple[d
         problems += wrong
         if document.content is not None:
             problems += _of_all(document)
-            found[value], wrong = _over(base, document)
+            products[value], wrong = _over(base, document)
             problems += wrong
-    return found, problems
+    return products, problems
 
 
 def _named(axes: Any) -> Iterator[tuple[Location, str, str, str]]:
@@ -482,11 +490,11 @@ def _named(axes: Any) -> Iterator[tuple[Location, str, str, str]]:
             name, known = field(value, PRODUCT), field(value, "id") or ""
             if name is None:
                 continue
-            said = f"only values of the axis {PRODUCT} may have one; remove it"
+            trouble = f"only values of the axis {PRODUCT} may have one; remove it"
             if field(axis, "name") == PRODUCT:
                 is_default = field(axis, "default") == known
-                said = "the axis' default is what product.yml describes; remove this key" if is_default else ""
-            yield (*at, *inner), known, name, said
+                trouble = "the axis' default is what product.yml describes; remove this key" if is_default else ""
+            yield (*at, *inner), known, name, trouble
 
 
 def _of_all(document: Document) -> Iterator[Problem]:
@@ -497,8 +505,8 @@ def _of_all(document: Document) -> Iterator[Problem]:
 
 def _over(base: Document, document: Document) -> tuple[Document, list[Problem]]:
     """Return a product with what product.yml says where its own file says nothing."""
-    given = next((inner for _, inner in find(base.content, PRODUCT) if isinstance(inner, Mapping)), None)
-    shared = {key: inner for key, inner in (given or {}).items() if key in SHARED}
+    product = next((inner for _, inner in find(base.content, PRODUCT) if isinstance(inner, Mapping)), None)
+    shared = {key: inner for key, inner in (product or {}).items() if key in SHARED}
     if not isinstance(document.content, Mapping):
         return document, []
     return amended(Document(base.file, {PRODUCT: shared}, base.lines, base.files), document)

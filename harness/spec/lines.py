@@ -146,9 +146,9 @@ def parse(name: Path, text: str) -> tuple[Document, list[Problem]]:
 def read_all(file: Path) -> tuple[list[Document], list[Problem]]:
     """Parse a YAML file of several documents, as kubectl reads them; those without content are left out."""
     roots, problems = _roots(file, lambda text, loader: list(yaml.compose_all(text, Loader=loader)))
-    found = [_document(file, root, []) for root in roots]
-    documents = [document for document, _ in found if document.content is not None]
-    return documents, [*problems, *(problem for _, wrong in found for problem in wrong)]
+    parsed = [_document(file, root, []) for root in roots]
+    documents = [document for document, _ in parsed if document.content is not None]
+    return documents, [*problems, *(problem for _, wrong in parsed for problem in wrong)]
 
 
 @lru_cache(maxsize=32)
@@ -168,9 +168,9 @@ def _roots(file: Path, compose: Compose) -> tuple[list[yaml.Node | None], list[P
     try:
         return _composed(file, read_text(file), compose)
     except BadInput as error:
-        said = error.summary.removeprefix(f"{file} ").removeprefix(f"{file}: ")
+        summary = error.summary.removeprefix(f"{file} ").removeprefix(f"{file}: ")
         absent = isinstance(error.__cause__, FileNotFoundError)
-        return [], [Problem(file, 1, "", "the file does not exist" if absent else f"{said}: {error.hint}")]
+        return [], [Problem(file, 1, "", "the file does not exist" if absent else f"{summary}: {error.hint}")]
 
 
 def _composed(file: Path, text: str, compose: Compose) -> tuple[list[yaml.Node | None], list[Problem]]:
@@ -180,8 +180,8 @@ def _composed(file: Path, text: str, compose: Compose) -> tuple[list[yaml.Node |
         except _Deep:
             deep = too_deep(text, DEEPEST)
             if deep:
-                said = f"malformed YAML: nested too deeply; at most {DEEPEST} levels are allowed"
-                return [], [Problem(file, deep, "", said)]
+                message = f"malformed YAML: nested too deeply; at most {DEEPEST} levels are allowed"
+                return [], [Problem(file, deep, "", message)]
             return compose(text, PARSER), []
     except yaml.YAMLError as error:
         return [], [Problem(file, line_of(error, text), "", f"malformed YAML: {words_of(error, text)}")]
@@ -256,14 +256,14 @@ class _Reading:
         if node.tag == TEXT:
             return node.value
         try:
-            found = self.constructor.construct_object(node, deep=True)
+            scalar = self.constructor.construct_object(node, deep=True)
         except UNUSABLE as error:
             self.constructor = yaml.constructor.SafeConstructor()  # the first one remembers what it did not finish
             self._report(node, at, f"invalid value: {words_of(error)}")
             return None
-        if not _as_written(found, node.value):
+        if not _as_written(scalar, node.value):
             self.written[at] = node.value
-        return found
+        return scalar
 
 
 def _as_written(value: Any, text: str) -> bool:

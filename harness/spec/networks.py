@@ -32,15 +32,19 @@ def check(documents: Mapping[str, Document], *, ipv4: bool = False) -> list[Prob
         ipv4: whether those of clusters with IPv4 alone are judged, too, as they are for the packaged playbooks.
     """
     product, nodes = documents["product.yml"].content, _nodes(documents["topologies.yml"].content)
-    given = {str(at[-1]): (("product.yml", at), value) for at, value in find(product, "product", "vars", EACH)}
+    of_product = {str(at[-1]): (("product.yml", at), value) for at, value in find(product, "product", "vars", EACH)}
     places: list[dict[str, tuple[Place, Any]]] = [{}, *_values(documents["axes.yml"].content)]
-    found: dict[Place, str] = {}
+    message_by_place: dict[Place, str] = {}
     for own in places:
-        chosen = {name: one for name, one in {**given, **own}.items() if name in EXAMPLES and one[1] not in ("", None)}
+        chosen = {
+            name: place_and_text
+            for name, place_and_text in {**of_product, **own}.items()
+            if name in EXAMPLES and place_and_text[1] not in ("", None)
+        }
         if ipv4 or {IPV6_PODS, IPV6_SERVICES} & chosen.keys() or any(_of_ipv6(text) for _, text in chosen.values()):
-            for place, said in _mistakes(chosen, nodes):
-                found.setdefault(place, said)
-    return [documents[file].problem(at, said) for (file, at), said in found.items()]
+            for place, message in _mistakes(chosen, nodes):
+                message_by_place.setdefault(place, message)
+    return [documents[file].problem(at, message) for (file, at), message in message_by_place.items()]
 
 
 def _values(axes: Any) -> Iterator[dict[str, tuple[Place, Any]]]:
@@ -55,15 +59,15 @@ def _nodes(topologies: Any) -> int:
     """Return how many nodes the largest topology has."""
     sizes = []
     for _, topology in find(topologies, "topologies", EACH):
-        groups = [one for _, one in find(topology, "machines", EACH) if isinstance(one, Mapping)]
-        nodes = [one for one in groups if {"control_plane", "node"} & set(one.get("groups") or ())]
-        sizes.append(sum(one["count"] for one in nodes if isinstance(one.get("count"), int)))
+        groups = [machine for _, machine in find(topology, "machines", EACH) if isinstance(machine, Mapping)]
+        nodes = [machine for machine in groups if {"control_plane", "node"} & set(machine.get("groups") or ())]
+        sizes.append(sum(machine["count"] for machine in nodes if isinstance(machine.get("count"), int)))
     return max(sizes, default=1)
 
 
 def _mistakes(chosen: Mapping[str, tuple[Place, Any]], nodes: int) -> Iterator[tuple[Place, str]]:
-    for names, said in network_mistakes({name: text for name, (_, text) in chosen.items()}, nodes):
-        yield max((chosen[name][0] for name in names), key=_of_axes), said
+    for names, message in network_mistakes({name: text for name, (_, text) in chosen.items()}, nodes):
+        yield max((chosen[name][0] for name in names), key=_of_axes), message
 
 
 def network_mistakes(values: Mapping[str, Any], nodes: int) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -84,14 +88,16 @@ def network_mistakes(values: Mapping[str, Any], nodes: int) -> Iterator[tuple[tu
             yield (name,), f"a cluster of both IP families needs {other} as well; set both, or none"
     pods, services = networks.get(PODS), networks.get(SERVICES)
     if pods is not None and services is not None and pods.version != services.version:
-        said = f"{PODS} {pods} and {SERVICES} {services} are of two IP families; use one, and cluster_ipv6_* for both"
-        yield (SERVICES, PODS), said
-    for one, other in combinations(networks, 2):
-        if networks[one].overlaps(networks[other]):
-            said = f"{one} {networks[one]} and {other} {networks[other]} overlap; choose separate networks"
-            yield (other, one), said
-    for name, said in _sizes(networks, nodes):
-        yield (name,), said
+        message = (
+            f"{PODS} {pods} and {SERVICES} {services} are of two IP families; use one, and cluster_ipv6_* for both"
+        )
+        yield (SERVICES, PODS), message
+    for name, other in combinations(networks, 2):
+        if networks[name].overlaps(networks[other]):
+            message = f"{name} {networks[name]} and {other} {networks[other]} overlap; choose separate networks"
+            yield (other, name), message
+    for name, message in _sizes(networks, nodes):
+        yield (name,), message
 
 
 def _of_ipv6(text: Any) -> bool:
@@ -114,16 +120,16 @@ def _sizes(networks: Mapping[str, Network], nodes: int) -> Iterator[tuple[str, s
             yield name, f"{network} is too large for Kubernetes; use a /{most} or smaller"
     for name in (SERVICES, IPV6_SERVICES):
         if name in networks and networks[name].num_addresses < FEWEST_SERVICES:
-            said = (
+            message = (
                 f"{networks[name]} has {networks[name].num_addresses} addresses, and kubeadm asks for {FEWEST_SERVICES}"
             )
-            yield name, f"{said}; use a larger network, such as {EXAMPLES[name]}"
+            yield name, f"{message}; use a larger network, such as {EXAMPLES[name]}"
     for name in (PODS, IPV6_PODS):
         pods = networks.get(name)
         length = OF_NODE[pods.version] if pods is not None else 0
         if pods is not None and (pods.prefixlen > length or 1 << (length - pods.prefixlen) < nodes):
-            said = f"{pods} has no /{length} for each of {nodes} nodes"
-            yield name, f"{said}; use a larger network, such as {EXAMPLES[PODS if pods.version == 4 else IPV6_PODS]}"
+            message = f"{pods} has no /{length} for each of {nodes} nodes"
+            yield name, f"{message}; use a larger network, such as {EXAMPLES[PODS if pods.version == 4 else IPV6_PODS]}"
 
 
 def _read(name: str, text: Any, *, dual: bool) -> Network | str:
@@ -131,11 +137,11 @@ def _read(name: str, text: Any, *, dual: bool) -> Network | str:
     families = (6,) if name in (IPV6_PODS, IPV6_SERVICES) else (4,) if dual else (4, 6)
     remedy = f"write one such as {EXAMPLES[name]}"
     try:
-        found = ip_network(text) if isinstance(text, str) else None
+        network = ip_network(text) if isinstance(text, str) else None
     except ValueError as error:
         return f"{error}; {remedy}"
-    if found is None:
+    if network is None:
         return f"{text!r} is not a network; {remedy}"
-    if found.version not in families:
-        return f"{found} is not a network of IPv{families[0]}; {remedy}"
-    return found
+    if network.version not in families:
+        return f"{network} is not a network of IPv{families[0]}; {remedy}"
+    return network

@@ -155,13 +155,13 @@ def tier_of(name: str) -> str:
 def files(name: str) -> dict[str, tuple[str, int]]:
     """Return the text and the mode of each file of an example, by its path in the project."""
     root = packaged_dir() / EXAMPLES / name
-    found: dict[str, tuple[str, int]] = {}
+    files_by_path: dict[str, tuple[str, int]] = {}
     for path in sorted(path for path in root.rglob("*") if path.is_file()):
         parts = path.relative_to(root).parts
         if parts[0] not in NOT_COPIED and "__pycache__" not in parts:
             text = SCHEMA.sub(r"\1../\2", path.read_text(encoding="utf-8"))
-            found["/".join(parts)] = (text, 0o755 if path.stat().st_mode & 0o100 else 0o644)
-    return found
+            files_by_path["/".join(parts)] = (text, 0o755 if path.stat().st_mode & 0o100 else 0o644)
+    return files_by_path
 
 
 def _product(name: str) -> Any:
@@ -198,8 +198,8 @@ class TeamPlaybooks:
 
 def look(project: Path, folder: str | None = None) -> TeamPlaybooks:
     """Look at a folder of a project; without one, at the first of the usual folders with a playbook that deploys."""
-    proposals = [_look(project, one) for one in ((folder,) if folder is not None else FOLDERS)]
-    return next((one for one in proposals if FIRST in one.phases), proposals[0])
+    proposals = [_look(project, place) for place in ((folder,) if folder is not None else FOLDERS)]
+    return next((proposal for proposal in proposals if FIRST in proposal.phases), proposals[0])
 
 
 def named(project: Path, folder: str, phases: dict[str, str]) -> TeamPlaybooks:
@@ -264,9 +264,9 @@ def _ansible(folder: Path) -> dict[str, Any]:
     keys: dict[str, Any] = {}
     for key, names in BESIDE.items():
         paths = (f"{above}{name}" for above in ("", "../") for name in names)
-        found = next((path for path in paths if (folder / path).is_file()), None)
-        if found is not None and (key != "install" or _installs_ansible(folder / found)):
-            keys[key] = found
+        file = next((path for path in paths if (folder / path).is_file()), None)
+        if file is not None and (key != "install" or _installs_ansible(folder / file)):
+            keys[key] = file
     return keys
 
 

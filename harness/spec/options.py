@@ -87,18 +87,20 @@ class RunRequest:
         return self.resolved or load_settings(settings_dir(), options=self.settings)
 
 
-def settings_in(given: Mapping[str, Any]) -> dict[str, Any]:
+def settings_in(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of some options that are settings."""
-    return {name: value for name, value in given.items() if name in Settings.model_fields}
+    return {name: value for name, value in options.items() if name in Settings.model_fields}
 
 
 def _of_setting(name: str) -> Option:
-    found = Settings.model_fields[name]
-    kind, choices = _type_of(found.annotation)
+    model_field = Settings.model_fields[name]
+    kind, choices = _type_of(model_field.annotation)
     metavar = NUMBERS.get(kind, "") or ("PATH" if kind is Path else name.rpartition("_")[2].upper())
-    panel = next((mark.title for mark in found.metadata if isinstance(mark, Panel)), "")
-    said = f"{found.description} Choices: {', '.join(choices)}." if choices else found.description or ""
-    return Option(name, kind, said, metavar, choices, panel, FLAGS.get(name, ()))
+    panel = next((mark.title for mark in model_field.metadata if isinstance(mark, Panel)), "")
+    help_text = (
+        f"{model_field.description} Choices: {', '.join(choices)}." if choices else model_field.description or ""
+    )
+    return Option(name, kind, help_text, metavar, choices, panel, FLAGS.get(name, ()))
 
 
 def _type_of(annotation: Any) -> tuple[type, tuple[str, ...]]:

@@ -40,11 +40,11 @@ def of_scenarios(content: Any, product: tuple[str, ...] | None) -> Iterator[Find
 
 def of_product(content: Any, scenarios: Any) -> Iterator[Finding]:
     """Find phases of product.yml that no scenario has, and a product that cannot deploy."""
-    found = [(at, str(at[-1])) for at, _ in find(content, "product", "phases", EACH)]
-    if found and all(phase != FIRST for _, phase in found):
+    named = [(at, str(at[-1])) for at, _ in find(content, "product", "phases", EACH)]
+    if named and all(phase != FIRST for _, phase in named):
         yield ("product", "phases"), f"the phase {FIRST} is missing; every scenario begins with it"
     present = [phase for _, phase in _of(scenarios)]
-    for at, phase in found if present else ():
+    for at, phase in named if present else ():
         if phase not in present and phase not in (known := _shipped("scenarios.yml", more=tuple(present))):
             yield at, f"no scenario has the phase {shown(phase)}; {nearest(phase, known)}"
 
@@ -88,24 +88,24 @@ def _phase(phase: Mapping[str, Any], before: list[Any]) -> Iterator[Finding]:
     named = field(phase, "data_of")
     if named is not None:
         lived = since or _of_the_cluster_before(before)
-        there = tuple(name for one in lived[1:] if (name := field(one, "phase")) is not None)
+        there = tuple(name for earlier in lived[1:] if (name := field(earlier, "phase")) is not None)
         if named not in there:
             yield ("data_of",), unknown("earlier phase of the same cluster", named, there)
     delivery = field(phase, "delivery")
     if delivery is not None and not since:
         yield ("delivery",), "no cluster exists before this phase to deploy the application beside; remove it"
-    elif delivery in DELIVERED_BEFORE and not any(field(one, "delivery") == ANSWERS for one in since):
+    elif delivery in DELIVERED_BEFORE and not any(field(earlier, "delivery") == ANSWERS for earlier in since):
         yield ("delivery",), f"nothing was delivered before this phase; an earlier one has `delivery: {ANSWERS}`"
     if "delivery_into" in phase and delivery is None:
         yield ("delivery_into",), "nothing is said of an application in this phase; add `delivery`, or remove it"
 
 
 def _hop(phase: Mapping[str, Any], later: list[Any]) -> Iterator[Finding]:
-    goal = next((field(one, "phase") for one in later if isinstance(one, Mapping)), None)
+    goal = next((field(following, "phase") for following in later if isinstance(following, Mapping)), None)
     name = field(phase, "phase")
     if phase.get("hop") is True and name != goal:
-        said = f"the next phase is {goal}" if goal is not None else "there is none"
-        yield ("hop",), f"a hop leads to a next phase of the same name, {name}, and {said}; remove `hop`"
+        following_words = f"the next phase is {goal}" if goal is not None else "there is none"
+        yield ("hop",), f"a hop leads to a next phase of the same name, {name}, and {following_words}; remove `hop`"
 
 
 def _of_the_cluster_before(before: list[Any]) -> list[Any]:

@@ -119,8 +119,8 @@ class PlaybookFiles:
         if depth > DEEPEST or (playbook, None) in self._seen:
             return
         self._seen.add((playbook, None))
-        if said := _malformed(playbook):
-            yield said
+        if trouble := _malformed(playbook):
+            yield trouble
             return
         for play in _entries(playbook):
             name = _named(play, "import_playbook")
@@ -143,8 +143,8 @@ class PlaybookFiles:
 
     def _of_play(self, play: Mapping[str, Any], playbook: Path) -> Iterator[str]:
         place = FilePlace(playbook.parent)
-        for given in _listed(play.get("vars_files")):
-            words = [self._word(one) for one in _listed(given)]
+        for vars_files in _listed(play.get("vars_files")):
+            words = [self._word(file_name) for file_name in _listed(vars_files)]
             if words and None not in words and not any(self._beside(str(w), place, playbook, "vars") for w in words):
                 yield _absent(playbook, "vars_files", playbook.parent / str(words[0]))
         for role in _listed(play.get("roles")):
@@ -166,14 +166,14 @@ class PlaybookFiles:
                 if not (unsure and action == "include_tasks"):
                     yield from self._file(action, _named(task, action), place, file)
             for action in ("import_role", "include_role"):
-                given = _named(task, action)
-                if isinstance(given, Mapping) and not (unsure and action == "include_role"):
-                    yield from self._role(given.get("name"), place, file, action, given.get("tasks_from"))
+                role = _named(task, action)
+                if isinstance(role, Mapping) and not (unsure and action == "include_role"):
+                    yield from self._role(role.get("name"), place, file, action, role.get("tasks_from"))
             if not unsure:
                 yield from self._variables(_named(task, "include_vars"), place, file)
 
-    def _file(self, action: str, given: Any, place: FilePlace, file: Path) -> Iterator[str]:
-        word = self._word(given.get("file") if isinstance(given, Mapping) else given)
+    def _file(self, action: str, argument: Any, place: FilePlace, file: Path) -> Iterator[str]:
+        word = self._word(argument.get("file") if isinstance(argument, Mapping) else argument)
         if word is None:
             return
         path = self._beside(word, place, file, "tasks")
@@ -182,8 +182,8 @@ class PlaybookFiles:
         else:
             yield from self._inner(path, place)
 
-    def _variables(self, given: Any, place: FilePlace, file: Path) -> Iterator[str]:
-        word = self._word(given.get("file") if isinstance(given, Mapping) else given)
+    def _variables(self, argument: Any, place: FilePlace, file: Path) -> Iterator[str]:
+        word = self._word(argument.get("file") if isinstance(argument, Mapping) else argument)
         if word is not None and self._beside(word, place, file, "vars") is None:
             yield _absent(file, "include_vars", file.parent / word)
 
@@ -255,10 +255,10 @@ class PlaybookFiles:
             folders += [place.role / kind, place.role]
         return _first(folder / f"{word}{ending}" for folder in folders for ending in ENDINGS)
 
-    def _word(self, given: Any) -> str | None:
+    def _word(self, word: Any) -> str | None:
         """Return a name that is fixed; None for any other."""
         try:
-            return plain(given, self.sources)
+            return plain(word, self.sources)
         except Unclear:
             return None
 
@@ -307,8 +307,8 @@ def _named(task: Mapping[str, Any], action: str) -> Any:
     return next((task[f"{prefix}{action}"] for prefix in PREFIXES if f"{prefix}{action}" in task), None)
 
 
-def _listed(given: Any) -> list[Any]:
-    return given if isinstance(given, list) else [] if given is None else [given]
+def _listed(entries: Any) -> list[Any]:
+    return entries if isinstance(entries, list) else [] if entries is None else [entries]
 
 
 def _absent(file: Path, key: str, path: Path) -> str:

@@ -78,7 +78,7 @@ def _one_of(*words: str) -> Form:
 
 
 def _list_of(kind: type) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, list) and all(isinstance(one, kind) for one in value)
+    return lambda value: isinstance(value, list) and all(isinstance(item, kind) for item in value)
 
 
 def _mapping(value: Any) -> bool:
@@ -233,8 +233,8 @@ def check(documents: Mapping[str, Document], project: Path) -> Iterator[Problem]
     for file, steps in PLACES:
         document = documents[file]
         for at, value in find(document.content, *steps, EACH):
-            if said := mistake(str(at[-1]), value):
-                yield document.problem(at, said)
+            if message := mistake(str(at[-1]), value):
+                yield document.problem(at, message)
 
 
 def is_packaged(product: Any, project: Path) -> bool:

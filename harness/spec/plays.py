@@ -126,8 +126,10 @@ def no_plays(text: str, name: object) -> str:
         return f"{name}:1: no play in it; write one (`- hosts: all`), or name another file"
     if not isinstance(root, yaml.SequenceNode):
         return f"{name}:{_line(root)}: not a list of plays; begin each play with `- hosts: ...`"
-    said = ((play, _no_play(play)) for play in root.value)
-    return next((f"{name}:{_line(node)}: {wrong}" for play, found in said for node, wrong in found), "")
+    troubles_of_plays = ((play, _no_play(play)) for play in root.value)
+    return next(
+        (f"{name}:{_line(node)}: {wrong}" for play, troubles in troubles_of_plays for node, wrong in troubles), ""
+    )
 
 
 def _no_play(play: yaml.Node) -> Iterator[tuple[yaml.Node, str]]:
@@ -157,7 +159,7 @@ def _wrong_hosts(hosts: yaml.Node) -> str:
     if isinstance(hosts, yaml.ScalarNode) and hosts.tag in NUMBERS:
         return "is a number, a date or true or false; put a name in quotes"
     names = hosts.value if isinstance(hosts, yaml.SequenceNode) else [hosts]
-    return "names nothing" if not names or any(_is_empty(one) for one in names) else ""
+    return "names nothing" if not names or any(_is_empty(host) for host in names) else ""
 
 
 def _is_empty(node: yaml.Node) -> bool:
@@ -178,17 +180,17 @@ def plain(word: Any, sources: str) -> str:
     """Return a text with product_sources filled in. Raises Unclear where it is not text, or has other templates."""
     if not isinstance(word, str):
         raise Unclear
-    said = re.sub(r"\{\{ *product_sources *\}\}", lambda _: sources, word) if sources else word
-    if "{{" in said or "{%" in said:
+    filled = re.sub(r"\{\{ *product_sources *\}\}", lambda _: sources, word) if sources else word
+    if "{{" in filled or "{%" in filled:
         raise Unclear
-    return said
+    return filled
 
 
-def hosts_of(playbook: Path, seen: set[Path]) -> Iterator[str]:
+def hosts_of(playbook: Path, playbooks_before: set[Path]) -> Iterator[str]:
     """Yield the groups that the plays of a playbook name, and of those that it imports; templates name nothing."""
-    if playbook in seen:
+    if playbook in playbooks_before:
         return
-    seen.add(playbook)
+    playbooks_before.add(playbook)
     for play in plays_of(playbook):
         hosts = play.get("hosts", ())
         for pattern in [hosts] if isinstance(hosts, str) else hosts if isinstance(hosts, list) else ():
@@ -197,7 +199,7 @@ def hosts_of(playbook: Path, seen: set[Path]) -> Iterator[str]:
                 yield from (word for word in words if word and word.replace("_", "").replace("-", "").isalnum())
         imported = play.get("import_playbook", play.get("ansible.builtin.import_playbook"))
         if isinstance(imported, str):
-            yield from hosts_of(playbook.parent / imported, seen)
+            yield from hosts_of(playbook.parent / imported, playbooks_before)
 
 
 class _Lenient(yaml.SafeLoader):
@@ -213,9 +215,9 @@ def plays_of(file: Path) -> list[dict[str, Any]]:
         content = yaml.load(read_text(file), _Lenient)  # noqa: S506 - a SafeLoader
     except (BadInput, ValueError, yaml.YAMLError, RecursionError):
         return []
-    plays = [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
+    plays = [play for play in content if isinstance(play, dict)] if isinstance(content, list) else []
     return [
-        one for one in plays if any(key.rpartition(".")[2] in ("hosts", "import_playbook") for key in map(str, one))
+        play for play in plays if any(key.rpartition(".")[2] in ("hosts", "import_playbook") for key in map(str, play))
     ]
 
 
@@ -226,8 +228,8 @@ LARGEST = 1 << 20  # bytes of a file that is searched; playbooks, templates and 
 
 def mentions(words: tuple[str, ...], directory: Path, sources: Path | None) -> bool:
     """Tell whether any file of the product or of its sources has one of some words."""
-    wanted = re.compile("|".join(map(re.escape, words)).encode())
-    return any(wanted.search(text) is not None for text in _all_texts(directory, sources))
+    pattern = re.compile("|".join(map(re.escape, words)).encode())
+    return any(pattern.search(text) is not None for text in _all_texts(directory, sources))
 
 
 def made_later(names: Collection[str], directory: Path, sources: Path | None) -> bool:
@@ -235,7 +237,9 @@ def made_later(names: Collection[str], directory: Path, sources: Path | None) ->
     for text in _all_texts(directory, sources):
         if MADE.search(text) is None:
             continue
-        for name in (found.decode(errors="replace").strip().strip("\"'[]") for found in NAMED.findall(text)):
+        for name in (
+            name_in_bytes.decode(errors="replace").strip().strip("\"'[]") for name_in_bytes in NAMED.findall(text)
+        ):
             pattern = ".*".join(map(re.escape, re.split(r"\{\{.*?\}\}", name)))
             if any(re.fullmatch(pattern, word) for word in names):
                 return True

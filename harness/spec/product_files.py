@@ -34,8 +34,8 @@ def folder(sources: Any, project: Path) -> Path | None:
     """
     if not isinstance(sources, Mapping):
         return None
-    if given := os.environ.get(VARIABLE):
-        return Path(given).absolute()
+    if folder_of_environment := os.environ.get(VARIABLE):
+        return Path(folder_of_environment).absolute()
     path, git, revision = (sources.get(key) for key in ("path", "git", "revision"))
     if isinstance(path, str):
         return (project / path).absolute()
@@ -59,8 +59,8 @@ def located(product: Product, project: Path) -> Product:
     """Return a product with its folder of sources in place of the mark."""
     if product.sources is None:
         return product
-    given = product.model_dump(by_alias=True)
-    return Product.model_validate(put(given, folder(given["sources"], project)))
+    fields = product.model_dump(by_alias=True)
+    return Product.model_validate(put(fields, folder(fields["sources"], project)))
 
 
 def put(content: Any, where: Path | None) -> Any:
@@ -125,12 +125,12 @@ def look(path: Path) -> ImageArchive:
 
 
 def _docker(path: Path, member: Member) -> ImageArchive:
-    found = _json(path, DOCKER, member)
-    if not isinstance(found, list) or len(found) != 1 or not isinstance(found[0], Mapping):
-        count = len(found) if isinstance(found, list) else 0
+    manifests = _json(path, DOCKER, member)
+    if not isinstance(manifests, list) or len(manifests) != 1 or not isinstance(manifests[0], Mapping):
+        count = len(manifests) if isinstance(manifests, list) else 0
         raise ValueError(f"the image archive {path} has {count} images; it needs to have one")
-    names = found[0].get("RepoTags") or []
-    for part in (found[0].get("Config"), *(found[0].get("Layers") or [None])):
+    names = manifests[0].get("RepoTags") or []
+    for part in (manifests[0].get("Config"), *(manifests[0].get("Layers") or [None])):
         if not isinstance(part, str) or member(part) is None:
             raise ValueError(f"the image archive {path} is broken: it lacks {part}, which {DOCKER} names")
     return ImageArchive(path, "docker", _plain(str(names[0])) if len(names) == 1 else "", "")
@@ -186,7 +186,7 @@ HINT = "add `name: REPOSITORY:TAG`"
 
 def check(content: Any, project: Path) -> Iterator[Finding]:
     """Find what is missing or broken; paths are relative to the project, or in sources that are there already."""
-    sources = folder(next((found for _, found in find(content, "product", "sources")), None), project)
+    sources = folder(next((entry for _, entry in find(content, "product", "sources")), None), project)
     content = put(content, sources if sources is not None and _is_folder(sources) else None)
     for at, name in texts(content, "product", "artifacts", "folder"):
         if not marked(name) and not _is_folder(project / name):
@@ -196,25 +196,25 @@ def check(content: Any, project: Path) -> Iterator[Finding]:
 
 
 def _served_twice(content: Any) -> Iterator[Finding]:
-    seen: dict[str, str] = {}
+    artifact_by_path: dict[str, str] = {}
     for at, entry in find(content, "product", "artifacts", "serve", EACH):
         path, artifact = field(entry, "as"), field(entry, "artifact")
         if path is None or artifact is None:
             continue
-        if path in seen:
-            yield (*at, "as"), f"{path} is already the path of {seen[path]}; a path serves one file"
-        seen.setdefault(path, artifact)
+        if path in artifact_by_path:
+            yield (*at, "as"), f"{path} is already the path of {artifact_by_path[path]}; a path serves one file"
+        artifact_by_path.setdefault(path, artifact)
 
 
 def _images(content: Any, project: Path) -> Iterator[Finding]:
-    seen: dict[str, str] = {}
+    archive_by_name: dict[str, str] = {}
     for at, entry in find(content, "product", "artifacts", "images", EACH):
-        archive, given = field(entry, "archive"), field(entry, "name")
+        archive, name_of_entry = field(entry, "archive"), field(entry, "name")
         if archive is None or marked(archive):
             continue
         try:
-            name = given or look(project / archive).name
-            if given is not None:
+            name = name_of_entry or look(project / archive).name
+            if name_of_entry is not None:
                 look(project / archive)
         except (ValueError, OSError) as error:
             yield (*at, "archive"), str(error)
@@ -224,9 +224,12 @@ def _images(content: Any, project: Path) -> Iterator[Finding]:
                 (*at, "archive"),
                 f"the image archive {project / archive} does not say what its image is called; {HINT}",
             )
-        elif name in seen:
-            yield (*at, "archive"), f"{name} is already the image of {seen[name]}; give one of them another `name`"
-        seen.setdefault(name, archive)
+        elif name in archive_by_name:
+            yield (
+                (*at, "archive"),
+                f"{name} is already the image of {archive_by_name[name]}; give one of them another `name`",
+            )
+        archive_by_name.setdefault(name, archive)
 
 
 def _is_folder(path: Path) -> bool:

@@ -49,14 +49,14 @@ def ansible_options(content: Any, directory: Path) -> Iterator[Finding]:
         program = (directory / name).expanduser() / "ansible-playbook"
         if not is_there(lambda program=program: program.is_file() and os.access(program, os.X_OK)):  # type: ignore[misc]
             yield at, f"no program {program}; `path` is the folder of ansible-playbook, such as .venv/bin"
-    seen: set[str] = set()
+    folders: set[str] = set()
     for at, name in texts(content, "ansible", "inventories", EACH):
         path = directory / name
         if not is_there(path.exists):
             yield at, f"the inventory {path} does not exist"
-        if path.name in VARS_FOLDERS and path.name in seen:
+        if path.name in VARS_FOLDERS and path.name in folders:
             yield at, f"a second folder {path.name}; Ansible reads one beside an inventory"
-        seen.add(path.name)
+        folders.add(path.name)
 
 
 def plays(content: Any, directory: Path, topologies: Any, sources: Path | None) -> Iterator[Finding]:
@@ -70,23 +70,23 @@ def plays(content: Any, directory: Path, topologies: Any, sources: Path | None) 
         return  # they may have groups of their own
     groups = _groups(content, topologies)
     none = {str(at[-1]) for at, names in find(content, "groups", EACH) if names == []}  # their topologies are left out
-    kinds = {frozenset(word for _, word in texts(one, EACH)) for _, one in _group_lists(topologies)}
+    kinds = {frozenset(word for _, word in texts(group_list, EACH)) for _, group_list in _group_lists(topologies)}
     kinds = {kind for kind in kinds if not kind <= none}
     for at, name in texts(content, "phases", EACH, "playbook"):
         try:
-            found = list(patterns(directory / name, str(sources) if sources is not None else ""))
-            reached = frozenset().union(*(groups.within(hosts) for hosts in found))
+            named = list(patterns(directory / name, str(sources) if sources is not None else ""))
+            reached = frozenset().union(*(groups.within(hosts) for hosts in named))
         except Unclear:
             continue
         left = sorted({", ".join(sorted(kind)) for kind in kinds if not kind & reached})
-        said = ", ".join(dict.fromkeys(pattern for hosts in found for pattern in hosts))
-        if not found or not left or (reached and at[-2] != "deploy") or _made(said, groups, directory, sources):
+        shown_hosts = ", ".join(dict.fromkeys(pattern for hosts in named for pattern in hosts))
+        if not named or not left or (reached and at[-2] != "deploy") or _made(shown_hosts, groups, directory, sources):
             continue
         names = ", ".join(groups.names)
         yield (
             at,
-            f"no play of {name} is about machines of {left[0]}: its plays name {said}, the inventory has {names}; "
-            "give the product's own names under `groups`",
+            f"no play of {name} is about machines of {left[0]}: its plays name {shown_hosts}, "
+            f"the inventory has {names}; give the product's own names under `groups`",
         )
         return
 
@@ -131,17 +131,17 @@ def _has_plays(content: Any, directory: Path) -> bool:
         return True
 
 
-def _made(said: str, groups: Groups, directory: Path, sources: Path | None) -> bool:
-    missing = [word for word in re.findall(r"[\w.-]+", said) if word not in groups.names]
+def _made(pattern_words: str, groups: Groups, directory: Path, sources: Path | None) -> bool:
+    missing = [word for word in re.findall(r"[\w.-]+", pattern_words) if word not in groups.names]
     return made_later(missing, directory, sources)
 
 
 def _groups(content: Any, topologies: Any) -> Groups:
     names: dict[str, frozenset[str]] = {}
-    ours = {word for _, one in _group_lists(topologies) for _, word in texts(one, EACH)}
+    ours = {word for _, group_list in _group_lists(topologies) for _, word in texts(group_list, EACH)}
     for group in sorted(ours):
-        given = [*texts(content, "groups", group), *texts(content, "groups", group, EACH)]
-        for name in (group, *(word for _, word in given)):
+        names_of_group = [*texts(content, "groups", group), *texts(content, "groups", group, EACH)]
+        for name in (group, *(word for _, word in names_of_group)):
             names[name] = names.get(name, frozenset()) | {group}
     machines = "|".join(re.escape(word) for _, word in texts(topologies, "topologies", EACH, "machines", EACH, "name"))
     return Groups(names, re.compile(rf"(?:{machines or '(?!)'})-\d+"))
@@ -180,8 +180,12 @@ def _path_of_printers() -> str:
 def _not_run(program: str, directory: Path, path: str | None = None) -> str:
     """Say why a program cannot be run; "" when it can."""
     if "/" not in program:
-        found = which(program, path=path) if "\0" not in program else None
-        return "" if found else f"no folder of the PATH has the program {program}; install it, or write ./{program}"
+        path_of_program = which(program, path=path) if "\0" not in program else None
+        return (
+            ""
+            if path_of_program
+            else f"no folder of the PATH has the program {program}; install it, or write ./{program}"
+        )
     file = directory / program
     if not is_there(file.exists):
         return f"the program {file} does not exist; create it, or remove the phase"
@@ -197,7 +201,7 @@ def edit(phase: Mapping[str, Any], directory: Path) -> Iterator[Finding]:
         yield ("apply",), "missing; a phase has `apply: TEMPLATE`, `delete: true`, or both; or `deleted`"
     for at, name in texts(phase, "commit"):
         folder = directory / name
-        if not is_there(lambda folder=folder: any(one.is_file() for one in folder.iterdir())):  # type: ignore[misc]
+        if not is_there(lambda folder=folder: any(file.is_file() for file in folder.iterdir())):  # type: ignore[misc]
             yield at, f"the folder {folder} does not exist, or has no file; it has the files that are committed"
     for key, used in (
         ("until", edits),
@@ -270,12 +274,12 @@ def check(content: Any, project: Path, topologies: Any = None) -> Iterator[Findi
 
 
 def _product(product: Any, project: Path, topologies: Any) -> Iterator[Finding]:
-    given = next((found for _, found in find(product, "sources")), None)
-    folder = product_files.folder(given, project)
-    if folder is None and given is None:
+    entry = next((entry for _, entry in find(product, "sources")), None)
+    folder = product_files.folder(entry, project)
+    if folder is None and entry is None:
         yield from _marks_without_sources(product)
     there = folder is not None and is_there(folder.is_dir)
-    if folder is not None and not there and not product_files.fetched_later(given, folder):
+    if folder is not None and not there and not product_files.fetched_later(entry, folder):
         yield ("sources",), f"the folder {folder} does not exist; {product_files.VARIABLE} or `path` names it"
     product = product_files.put(product, folder if there else None)
     for at, name in texts(product, "directory"):
@@ -312,19 +316,19 @@ def _in_one_of(path: str, *roots: Path) -> bool:
 
 def _files(product: Any, directory: Path, topologies: Any, sources: Path | None) -> Iterator[Finding]:
     kind = next((word for _, word in texts(product, "kind")), DEFAULT)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for where, phase in find(product, "phases", EACH):
         if kind in KINDS and isinstance(phase, Mapping) and not product_files.marked(phase):
-            found += below(where, _ways(phase, directory, kind))
+            findings += below(where, _ways(phase, directory, kind))
     marked = any(product_files.marked(part) for _, part in find(product, "phases"))
     for other in (name for name in OPTIONS if name != kind):
-        found += ((at, f"belongs to kind {other}; this product is of kind {kind}") for at, _ in find(product, other))
+        findings += ((at, f"belongs to kind {other}; this product is of kind {kind}") for at, _ in find(product, other))
     if kind == DECLARED:
-        found += declared_options(product, directory)
+        findings += declared_options(product, directory)
     elif kind == DEFAULT and not any(product_files.marked(part) for _, part in find(product, DEFAULT)):
-        found += ansible_options(product, directory)
-    yield from found
-    if kind == DEFAULT and not found and not marked:
+        findings += ansible_options(product, directory)
+    yield from findings
+    if kind == DEFAULT and not findings and not marked:
         yield from files(product, directory, sources)
         yield from plays(product, directory, topologies, sources)
         yield from kubeconfig(product, directory, sources)
@@ -334,8 +338,8 @@ def _marks_without_sources(product: Any) -> Iterator[Finding]:
     if isinstance(product, Mapping):
         for key, inner in product.items():
             if key not in product_files.NOT_PATHS and product_files.marked(inner):
-                said = f"{product_files.MARK} stands for the folder of `sources`, which this product does not have"
-                yield (str(key),), f"{said}; add `sources`"
+                message = f"{product_files.MARK} stands for the folder of `sources`, which this product does not have"
+                yield (str(key),), f"{message}; add `sources`"
 
 
 def wrong_groups(groups: Any) -> Iterator[Finding]:

@@ -116,8 +116,8 @@ def origins(project: Path) -> Iterator[ValueOrigin]:
         yield from _below(document, document.content, (), "", None)
     for template in sorted((packaged_dir() / TEMPLATES).glob("*.j2")):
         replaced = project / TEMPLATES / template.name
-        found = replaced if replaced.is_file() else template
-        yield ValueOrigin(f"{TEMPLATES}/{template.name}", found)
+        file = replaced if replaced.is_file() else template
+        yield ValueOrigin(f"{TEMPLATES}/{template.name}", file)
 
 
 def files_used(project: Path) -> Iterator[tuple[str, str]]:

@@ -30,23 +30,23 @@ class Rule:
 
     def broken_by(self, values: Mapping[str, str]) -> bool:
         """Tell whether a cell (a value id on every axis) contradicts the rule."""
-        for axis, wanted in self.when.items():  # a loop, because this is asked thousands of times and mostly ends here
-            if values[axis] not in wanted:
+        for axis, ids in self.when.items():  # a loop, because this is asked thousands of times and mostly ends here
+            if values[axis] not in ids:
                 return False
-        return any(values[axis] not in wanted for axis, wanted in self.then.items())
+        return any(values[axis] not in ids for axis, ids in self.then.items())
 
 
-def words(given: str | tuple[str, ...]) -> tuple[str, ...]:
+def words(word: str | tuple[str, ...]) -> tuple[str, ...]:
     """Return one word or several as several."""
-    return (given,) if isinstance(given, str) else given
+    return (word,) if isinstance(word, str) else word
 
 
 def matching(spec: Space, axis: str, condition: Condition) -> frozenset[str]:
     """Return the ids of an axis's values for which a condition holds; KeyError when there is no such axis."""
     named = values_named(condition)
     by_class = isinstance(condition, OfClass | UnlikeClass)
-    wanted = not isinstance(condition, Unlike | UnlikeClass)
-    return frozenset(v.id for v in spec.axis(axis).values if ((v.class_ if by_class else v.id) in named) == wanted)
+    is_in = not isinstance(condition, Unlike | UnlikeClass)
+    return frozenset(v.id for v in spec.axis(axis).values if ((v.class_ if by_class else v.id) in named) == is_in)
 
 
 def values_named(condition: Condition) -> tuple[str, ...]:
@@ -108,31 +108,35 @@ def _implied(spec: Space, written: tuple[Rule, ...]) -> Iterator[Rule]:
 def _on_the_way(spec: Space, scenario: str, phase: ScenarioPhase, written: tuple[Rule, ...]) -> Iterator[Rule]:
     """Hold the values of a phase to the written rules: as rules about the values that the cell ends with."""
 
-    def ending(axis: str, wanted: frozenset[str]) -> frozenset[str]:
+    def ending(axis: str, ids: frozenset[str]) -> frozenset[str]:
         """Return the values that have one of the wanted ones during the phase."""
         if axis not in phase.values:
-            return wanted
+            return ids
         steps = words(phase.values[axis])
-        found = {v.id: earlier(spec, axis, v, steps) for v in spec.axis(axis).values}
-        return frozenset(i for i, before in found.items() if before is not None and before.id in wanted)
+        value_before = {v.id: earlier(spec, axis, v, steps) for v in spec.axis(axis).values}
+        return frozenset(i for i, before in value_before.items() if before is not None and before.id in ids)
 
     for rule in written:
         if phase.values.keys().isdisjoint({*rule.when, *rule.then}):
             continue
         if scenario not in rule.when.get("scenario", {scenario}):
             continue
-        when = {axis: ending(axis, wanted) for axis, wanted in rule.when.items()}
-        then = {axis: ending(axis, wanted) for axis, wanted in rule.then.items()}
+        when = {axis: ending(axis, ids) for axis, ids in rule.when.items()}
+        then = {axis: ending(axis, ids) for axis, ids in rule.then.items()}
         why = f"{rule.why} (in phase {phase.phase} of {scenario})"
         yield Rule({**when, "scenario": frozenset({scenario})}, then, why, rule)
 
 
 def earlier(spec: Space, axis: str, value: AxisValue, steps: tuple[str, ...]) -> AxisValue | None:
     """Return the value that is those steps before another one; None when a value does not name the next step's."""
-    found: AxisValue | None = value
+    value_before: AxisValue | None = value
     for step in steps:
-        found = spec.value(axis, found.before[step]) if found is not None and step in found.before else None
-    return found
+        value_before = (
+            spec.value(axis, value_before.before[step])
+            if value_before is not None and step in value_before.before
+            else None
+        )
+    return value_before
 
 
 def _large_enough(topology: Topology, scenario: Scenario) -> bool:
@@ -208,10 +212,10 @@ class Rulebook:
 
 def _broken(rule: Rule, chosen: Row) -> bool:
     """Tell whether a rule is broken whatever the axes without a value get."""
-    for axis, wanted in rule.when.items():  # a loop, because this is asked thousands of times and mostly ends here
-        if chosen.get(axis) not in wanted:
+    for axis, ids in rule.when.items():  # a loop, because this is asked thousands of times and mostly ends here
+        if chosen.get(axis) not in ids:
             return False
-    return any(axis in chosen and chosen[axis] not in wanted for axis, wanted in rule.then.items())
+    return any(axis in chosen and chosen[axis] not in ids for axis, ids in rule.then.items())
 
 
 def conflict(domains: Mapping[str, frozenset[str]], rules: Sequence[Rule]) -> tuple[Rule, ...]:

@@ -61,15 +61,15 @@ def blows(text: str | None) -> tuple[Blow, ...]:
     Raises:
         ValueError: it is written in another way.
     """
-    found = []
+    blows_in_text = []
     for word in filter(None, (each.strip() for each in (text or "").split(SEPARATOR))):
         match = FORM.fullmatch(word)
         if match is None:
             raise ValueError(f"{word!r} is not executor@TASK, manager@TASK or eviction@TASK, or PART:STAGE@TASK")
-        found.append(Blow(match["part"], match["stage"] or FIRST, match["task"]))  # type: ignore[arg-type] # by FORM
-    if text is not None and not found:
+        blows_in_text.append(Blow(match["part"], match["stage"] or FIRST, match["task"]))  # type: ignore[arg-type] # by FORM
+    if text is not None and not blows_in_text:
         raise ValueError("it names nothing; leave it out")
-    return tuple(found)
+    return tuple(blows_in_text)
 
 
 def checked(text: str) -> str:
@@ -88,12 +88,12 @@ def refuse_unreachable(text: str | None, stages: Iterable[str], *, on_host: bool
     Raises:
         BadInput: it cannot, and why.
     """
-    wanted, there = blows(text), list(dict.fromkeys(stages))
-    if wanted and not on_host:
+    blows_asked, there = blows(text), list(dict.fromkeys(stages))
+    if blows_asked and not on_host:
         raise BadInput("the setting chaos kills processes of this host, and pods run elsewhere", hint=HINT)
-    if wanted and not there:
+    if blows_asked and not there:
         raise BadInput("the setting chaos is about executors, and no cell of the run has any", hint=HINT)
-    strange = [blow for blow in wanted if blow.stage not in there]
+    strange = [blow for blow in blows_asked if blow.stage not in there]
     if strange:
         known = ", ".join(there)
         raise BadInput(f"the setting chaos: {strange[0].text}: no cell has a phase {strange[0].stage}", hint=known)
@@ -414,10 +414,10 @@ class Settings(Model):
 
     @field_validator("releases", "kubeconfig", "guest_vars", "runs", "report_file", mode="before")
     @classmethod
-    def _paths(cls, given: Any) -> Any:
-        if isinstance(given, str) and (wrong := wrong_path(given)):
+    def _paths(cls, path: Any) -> Any:
+        if isinstance(path, str) and (wrong := wrong_path(path)):
             raise ValueError(wrong)
-        return given
+        return path
 
     @property
     def keeps(self) -> Literal["always", "failed", "never"]:
@@ -507,11 +507,11 @@ def _from_file(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
         parsed, problems = validate(document, Settings)
     if problems or parsed is None:
         raise refuse(problems)
-    given = document.content or {}
-    values = {name: getattr(parsed, name) for name in given}
+    content = document.content or {}
+    values = {name: getattr(parsed, name) for name in content}
     values = {name: _beside(file.parent, value) if isinstance(value, Path) else value for name, value in values.items()}
     shown = _beside(file.parent, Path(file.name))
-    return values, {name: f"{shown}:{document.line_of((name,))}" for name in given}
+    return values, {name: f"{shown}:{document.line_of((name,))}" for name in content}
 
 
 def _beside(folder: Path, path: Path) -> Path:
@@ -556,8 +556,8 @@ def _parse(name: str, value: Any, origin: str) -> Any:
         return getattr(Settings.model_validate({name: value}), name)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        said = WANTED.get((first.get("ctx") or {}).get("pattern", ""), first["msg"].removeprefix("Value error, "))
+        message = WANTED.get((first.get("ctx") or {}).get("pattern", ""), first["msg"].removeprefix("Value error, "))
         raise BadInput(
-            f"{origin}: {said}{'' if name in SECRET else f', got {value!r}'}",
+            f"{origin}: {message}{'' if name in SECRET else f', got {value!r}'}",
             hint="`vmatrix config` shows every setting",
         ) from error

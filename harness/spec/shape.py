@@ -104,9 +104,9 @@ def _at(content: Any, location: Location) -> Any:
 
 def _follows(detail: ErrorDetails) -> bool:
     """Tell whether a list is called too short only because of what is wrong inside of it, which is said as well."""
-    given = detail["input"]
+    content = detail["input"]
     least = (detail.get("ctx") or {}).get("min_length", 0)
-    return detail["type"] == "too_short" and isinstance(given, list | Mapping) and len(given) >= least
+    return detail["type"] == "too_short" and isinstance(content, list | Mapping) and len(content) >= least
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -137,42 +137,42 @@ def shown(value: Any) -> str:
 def _problem(document: Document, model: type[BaseModel], content: Any, detail: ErrorDetails) -> Problem:
     location = _in_document(content, detail)
     if detail["type"] == "string_type" and location in document.written:
-        said = f"expected a string, got {document.written[location]} without quotes; put it in quotes"
-        return document.problem(location, said)
+        message = f"expected a string, got {document.written[location]} without quotes; put it in quotes"
+        return document.problem(location, message)
     return document.problem(location, _message(model, location, detail))
 
 
 def _message(model: type[BaseModel], location: Location, detail: ErrorDetails) -> str:
-    kind, given = detail["type"], detail["input"]
+    kind, content = detail["type"], detail["input"]
     if kind == "extra_forbidden":
         return f"unknown key; {nearest(str(location[-1]), keys_at(model, location[:-1])).replace(QUOTE, '')}"
     if kind in MAPPINGS:
         keys = keys_at(model, location)
-        wanted = f"expected a mapping with the keys {', '.join(keys)}" if keys else "expected a mapping"
-        return f"{wanted}, got {_kind_of(given)}"
-    if kind == "string_type" and isinstance(given, UNQUOTED):
-        return f"expected a string, got {shown(given)}; put it in quotes"
+        expectation = f"expected a mapping with the keys {', '.join(keys)}" if keys else "expected a mapping"
+        return f"{expectation}, got {_kind_of(content)}"
+    if kind == "string_type" and isinstance(content, UNQUOTED):
+        return f"expected a string, got {shown(content)}; put it in quotes"
     if kind in WORDING:
-        said = WORDING[kind].format(**(detail.get("ctx") or {}))
-        return said if kind in WHOLE else f"{said}, got {_kind_of(given)}"
+        message = WORDING[kind].format(**(detail.get("ctx") or {}))
+        return message if kind in WHOLE else f"{message}, got {_kind_of(content)}"
     if kind == "value_error":
         return detail["msg"].removeprefix("Value error, ")
     if kind == "string_pattern_mismatch":
         pattern = (detail.get("ctx") or {}).get("pattern", "")
-        return f"{WANTED.get(pattern, detail['msg'])}, got {shown(given)}"
-    return f"{detail['msg']}, got {_kind_of(given)}"
+        return f"{WANTED.get(pattern, detail['msg'])}, got {shown(content)}"
+    return f"{detail['msg']}, got {_kind_of(content)}"
 
 
-def _kind_of(given: Any) -> str:
+def _kind_of(content: Any) -> str:
     """Say what stands there: what is longer than a line is not repeated."""
-    if isinstance(given, Mapping):
+    if isinstance(content, Mapping):
         return "a mapping"
-    return "a list" if isinstance(given, list | tuple) else "nothing" if given is None else shown(given)
+    return "a list" if isinstance(content, list | tuple) else "nothing" if content is None else shown(content)
 
 
 def _in_document(content: Any, detail: ErrorDetails) -> Location:
     """Return the location as it stands in the document: without pydantic's marks for unions and keys."""
-    found: list[str | int] = []
+    location: list[str | int] = []
     here = content
     parts = [part for part in detail["loc"] if part != "[key]"]
     for number, part in enumerate(parts):
@@ -185,8 +185,8 @@ def _in_document(content: Any, detail: ErrorDetails) -> Location:
             here = here[part]
         elif not (last and detail["type"] == "missing"):
             continue
-        found.append(part)
-    return tuple(found)
+        location.append(part)
+    return tuple(location)
 
 
 def keys_at(model: type[BaseModel], location: Location) -> tuple[str, ...]:

@@ -52,8 +52,8 @@ def suites_of(project: Path) -> dict[str, Suite]:
     """Return all suites by name: those that ship (or that the project has in their place), then the project's own."""
     places = (project / SHIPPED, packaged_dir() / SHIPPED)
     shipped = next((place for place in places if place.is_dir()), None)
-    found = [Suite(folder.name, folder, _tests(folder), own=False) for folder in _folders(shipped)]
-    return {suite.name: suite for suite in (*own_suites(project), *found) if suite.files}
+    suites = [Suite(folder.name, folder, _tests(folder), own=False) for folder in _folders(shipped)]
+    return {suite.name: suite for suite in (*own_suites(project), *suites) if suite.files}
 
 
 def own_suites(project: Path) -> tuple[Suite, ...]:

@@ -48,13 +48,13 @@ def check_required(documents: Mapping[str, Document]) -> list[Problem]:
     product = documents["product.yml"].content
     if not all(isinstance(documents[name].content, Mapping) for name in ("product.yml", "axes.yml", "scenarios.yml")):
         return []
-    wanted: dict[str, Location] = dict.fromkeys(OURS, ("product",))
-    wanted |= {name: at for at, name in texts(product, "product", "requires", EACH)}
-    given = {str(at[-1]) for at, _ in find(product, "product", "vars", EACH)} | BY_THE_RUN
+    required: dict[str, Location] = dict.fromkeys(OURS, ("product",))
+    required |= {name: at for at, name in texts(product, "product", "requires", EACH)}
+    names_of_product = {str(at[-1]) for at, _ in find(product, "product", "vars", EACH)} | BY_THE_RUN
     return [
         problem
-        for name, at in wanted.items()
-        if given.isdisjoint(_names(product, name)) and not name.startswith("ansible_")
+        for name, at in required.items()
+        if names_of_product.isdisjoint(_names(product, name)) and not name.startswith("ansible_")
         for problem in _missing(name, at, documents)
     ]
 
@@ -65,11 +65,11 @@ def _names(product: Any, name: str) -> set[str]:
     return {name, both.get(name, name), *(ours for ours, theirs in both.items() if theirs == name)}
 
 
-def _missing(name: str, wanted: Location, documents: Mapping[str, Document]) -> Iterator[Problem]:
+def _missing(name: str, place: Location, documents: Mapping[str, Document]) -> Iterator[Problem]:
     """Yield the values that leave a variable out, on an axis of which others have it; else that no axis has it."""
     product, axes = documents["product.yml"], documents["axes.yml"]
-    line = product.line_of(wanted)
-    whose = f"product.yml:{line} requires" if wanted[-1] != "product" else "vmatrix needs"
+    line = product.line_of(place)
+    whose = f"product.yml:{line} requires" if place[-1] != "product" else "vmatrix needs"
     partly: list[tuple[Location, str]] = []
     for at, axis in find(axes.content, "axes", EACH):
         values = [((*at, *inner), value) for inner, value in find(axis, "values", EACH)]
@@ -79,26 +79,26 @@ def _missing(name: str, wanted: Location, documents: Mapping[str, Document]) -> 
         if len(without) < len(values):
             partly += [(here, field(value, "id") or "") for here, value in without]
     for here, value in partly:
-        said = f"{value} does not set {name}, which {whose} of every cell; add it to the value's `vars`"
-        yield axes.problem((*here, "vars"), f"{said}, or to `vars` in product.yml")
+        message = f"{value} does not set {name}, which {whose} of every cell; add it to the value's `vars`"
+        yield axes.problem((*here, "vars"), f"{message}, or to `vars` in product.yml")
     if not partly:
-        said = f"no cell has the variable {name}, which {whose.replace('product.yml:' + str(line), 'this line')}"
-        said += "; set it under `vars` here, or in the `vars` of every value of an axis"
+        message = f"no cell has the variable {name}, which {whose.replace('product.yml:' + str(line), 'this line')}"
+        message += "; set it under `vars` here, or in the `vars` of every value of an axis"
         word = "" if name not in OURS else "; if the product has another word for it, name that under `variables`"
-        yield product.problem(wanted, said + word)
+        yield product.problem(place, message + word)
 
 
 def _has(value: Any, name: str, axis: Any, documents: Mapping[str, Document]) -> bool:
     """Tell whether a cell with a value has a variable from its first phase on."""
     names = _names(documents["product.yml"].content, name)
-    if any(True for one in names for _ in find(value, "vars", one)):
+    if any(True for alias in names for _ in find(value, "vars", alias)):
         return True
     if field(axis, "name") != "scenario":
         return False
     scenario = field(value, "id") or ""
     for _, phases in find(documents["scenarios.yml"].content, "scenarios", scenario, "phases"):
         if isinstance(phases, list) and phases:
-            return any(True for one in names for _ in find(phases[0], "vars", one))
+            return any(True for alias in names for _ in find(phases[0], "vars", alias))
     return False
 
 
@@ -136,15 +136,15 @@ def translated(words: Mapping[str, str], before: Mapping[str, Any], after: Mappi
 
 def check_names(content: Any) -> Iterator[Finding]:
     """Find words that vmatrix does not know, and those that stand for two things."""
-    seen: dict[str, str] = {}
+    ours_by_theirs: dict[str, str] = {}
     for at, theirs in texts(content, "product", "variables", EACH):
         ours, known = str(at[-1]), known_variables()
         if ours not in known:
             yield at, unknown("variable of vmatrix", ours, known)
         elif theirs in known:
             yield at, f"{shown(theirs)} is vmatrix's own variable; give the product's name for {ours}"
-        elif seen.setdefault(theirs, ours) != ours:
-            yield at, f"{shown(theirs)} already stands for {seen[theirs]}; a name stands for one variable"
+        elif ours_by_theirs.setdefault(theirs, ours) != ours:
+            yield at, f"{shown(theirs)} already stands for {ours_by_theirs[theirs]}; a name stands for one variable"
 
 
 def _bare(version: Any) -> Any:
@@ -242,7 +242,7 @@ def variable_places(directory: Path, values: Mapping[str, str], product: str = "
     """
     documents = _read(directory)
     products = [documents["product.yml"], *([layers.read(directory, product)[0]] if product else [])]
-    found = [
+    places = [
         VariablePlace(document, at, value)
         for document in products
         for at, value in find(document.content, "product", "vars", EACH)
@@ -251,8 +251,8 @@ def variable_places(directory: Path, values: Mapping[str, str], product: str = "
     for above, axis in find(axes.content, "axes", EACH):
         for inner, value in find(axis, "values", EACH):
             if field(value, "id") == values.get(field(axis, "name") or ""):
-                found += [VariablePlace(axes, (*above, *inner, *at), given) for at, given in find(value, "vars", EACH)]
-    return {str(place.at[-1]): place for place in found}
+                places += [VariablePlace(axes, (*above, *inner, *at), value) for at, value in find(value, "vars", EACH)]
+    return {str(place.at[-1]): place for place in places}
 
 
 def _read(directory: Path) -> dict[str, Document]:
@@ -289,11 +289,11 @@ VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)")
 
 def check_downgrades(values: list[tuple[Location, Any]]) -> Iterator[Finding]:
     """Find them among the values of an axis, by their variables."""
-    given = {name: _variables(value) for _, value in values if (name := field(value, "id")) is not None}
+    variables_by_id = {name: _variables(value) for _, value in values if (name := field(value, "id")) is not None}
     for at, value in values:
         now = _variables(value)
         for inner, earlier in texts(value, "before", EACH):
-            was = given.get(earlier, {})
+            was = variables_by_id.get(earlier, {})
             for variable in NEVER_BACK:
                 then, here = was.get(variable, ""), now.get(variable, "")
                 if _numbers(here) and _numbers(then) > _numbers(here):
@@ -316,8 +316,8 @@ def _variables(value: Any) -> Mapping[str, str]:
 
 def _numbers(version: str) -> tuple[int, ...]:
     """Return a version as numbers, none for what is not a version."""
-    found = VERSION.match(version)
-    return tuple(map(int, found.groups())) if found else ()
+    match = VERSION.match(version)
+    return tuple(map(int, match.groups())) if match else ()
 
 
 ETCD_ARGS = "cluster_etcd_extra_args"

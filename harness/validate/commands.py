@@ -33,9 +33,9 @@ def on_machine(expected: ExpectedGuest, script: str, machine: str = "") -> Comma
         machine: which one; else the first that the findings name, or the first control plane.
     """
 
-    def line(found: Sequence[Mismatch]) -> str:
-        name = machine or _machine(found, expected)
-        filled = _filled(script, name, found, expected)
+    def line(findings: Sequence[Mismatch]) -> str:
+        name = machine or _machine(findings, expected)
+        filled = _filled(script, name, findings, expected)
         words = ["sudo", *shlex.split(filled)] if _plain(filled) else ["sudo", "sh", "-c", filled]
         if not expected.cell:  # a cluster of others, whose machines have logins of their own
             return f"on {name}: {shlex.join(words)}"
@@ -47,9 +47,9 @@ def on_machine(expected: ExpectedGuest, script: str, machine: str = "") -> Comma
 def kubectl(expected: ExpectedGuest, *arguments: str) -> Command:
     """Return commands of kubectl, in the cell's folder: one for each text of arguments."""
 
-    def line(found: Sequence[Mismatch]) -> str:
-        name = _machine(found, expected)
-        texts = (_filled(text, name, found, expected) for text in arguments)
+    def line(findings: Sequence[Mismatch]) -> str:
+        name = _machine(findings, expected)
+        texts = (_filled(text, name, findings, expected) for text in arguments)
         return "; ".join(f"kubectl --kubeconfig kubeconfig {text}" for text in texts)
 
     return line
@@ -70,8 +70,8 @@ def _plain(script: str) -> bool:
     return not re.search(r"[;|&<>$*?`~(){}\\\"']", script)
 
 
-def _machine(found: Sequence[Mismatch], expected: ExpectedGuest) -> str:
-    texts = [text for one in found for text in (one.where, one.seen)]
+def _machine(findings: Sequence[Mismatch], expected: ExpectedGuest) -> str:
+    texts = [text for finding in findings for text in (finding.where, finding.seen)]
     named = (name for text in texts for name in expected.machines if _names(text, name))
     return next(named, expected.control_plane[0] if expected.control_plane else expected.machines[0])
 
@@ -80,18 +80,18 @@ def _names(text: str, name: str) -> bool:
     return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) is not None
 
 
-def _filled(text: str, machine: str, found: Sequence[Mismatch], expected: ExpectedGuest) -> str:
-    words = _words(machine, found, expected)
-    return WORD.sub(lambda one: words.get(one[0], one[0]), text)
+def _filled(text: str, machine: str, findings: Sequence[Mismatch], expected: ExpectedGuest) -> str:
+    words = _words(machine, findings, expected)
+    return WORD.sub(lambda match: words.get(match[0], match[0]), text)
 
 
-def _words(machine: str, found: Sequence[Mismatch], expected: ExpectedGuest) -> Mapping[str, str]:
+def _words(machine: str, findings: Sequence[Mismatch], expected: ExpectedGuest) -> Mapping[str, str]:
     """Return what stands for each word in capital letters."""
-    said = "\n".join(f"{one.where}\n{one.expected}\n{one.seen}" for one in found)
+    text = "\n".join(f"{finding.where}\n{finding.expected}\n{finding.seen}" for finding in findings)
     address = in_url(expected.addresses.get(machine) or "127.0.0.1")
     others = [name for name in expected.nodes if name != machine]
-    file = _first(PATH, said, "/etc/kubernetes/kubelet.conf")
-    program = next((name for name in PROGRAMS if _names(said, name)), "kubelet")
+    file = _first(PATH, text, "/etc/kubernetes/kubelet.conf")
+    program = next((name for name in PROGRAMS if _names(text, name)), "kubelet")
     folder = expected.leaves.certificates or "/etc/kubernetes/pki"
     certificate = file if file.endswith((".crt", ".pem")) else f"{folder}/apiserver.crt"
     return {
@@ -99,20 +99,23 @@ def _words(machine: str, found: Sequence[Mismatch], expected: ExpectedGuest) -> 
         "NODE": machine if machine in expected.nodes else expected.nodes[0],
         "OTHER": expected.addresses.get(others[0] if others else machine, address),
         "ADDRESS": address,
-        "POD_ADDRESS": next((one for one in ADDRESS.findall(said) if one not in expected.addresses.values()), address),
+        "POD_ADDRESS": next(
+            (address_seen for address_seen in ADDRESS.findall(text) if address_seen not in expected.addresses.values()),
+            address,
+        ),
         "FILE": file,
         "CERTIFICATE": certificate,
         "KEY": f"{certificate.rpartition('.')[0]}.key",
         "CA": f"{folder}/ca.crt",
         "PROGRAM": program,
-        "UNIT": _first(UNIT, said, expected.leaves.kubelet.unit or "kubelet"),
-        "SETTING": _first(SETTING, said, "net.ipv4.ip_forward"),
-        "POD": _first(POD, said, f"kube-apiserver-{machine}").rpartition("/")[2],
+        "UNIT": _first(UNIT, text, expected.leaves.kubelet.unit or "kubelet"),
+        "SETTING": _first(SETTING, text, "net.ipv4.ip_forward"),
+        "POD": _first(POD, text, f"kube-apiserver-{machine}").rpartition("/")[2],
         "ETCD": machine if machine in expected.etcd else next(iter(expected.etcd), machine),
         "DOMAIN": expected.dns_domain,
     }
 
 
 def _first(pattern: re.Pattern[str], text: str, usual: str) -> str:
-    found = pattern.search(text)
-    return found[pattern.groups] if found else usual
+    match = pattern.search(text)
+    return match[pattern.groups] if match else usual

@@ -39,7 +39,7 @@ def system_of(image: str) -> tuple[str, str] | None:
 
 @cache
 def _images(directory: Path) -> dict[str, tuple[str, str]]:
-    return {one.name: (one.os, one.version) for one in load_layered(directory, IMAGES, ImagesFile).images}
+    return {image.name: (image.os, image.version) for image in load_layered(directory, IMAGES, ImagesFile).images}
 
 
 NETWORK_PLUGINS = "network_plugins.yml"
@@ -68,10 +68,10 @@ def plugin_named(name: str, varieties: Mapping[str, PluginLeaves] | None) -> Net
     known, variety = plugins().get(name), (varieties or {}).get(name)
     if variety is None:
         return known
-    given = {key: getattr(variety, key) for key in variety.model_fields_set}
-    if given.get("look", "") is None:
-        del given["look"]
-    return (known or NetworkPlugin()).model_copy(update=given)
+    settings = {key: getattr(variety, key) for key in variety.model_fields_set}
+    if settings.get("look", "") is None:
+        del settings["look"]
+    return (known or NetworkPlugin()).model_copy(update=settings)
 
 
 def of_vni(plugin: NetworkPlugin | None, vni: str) -> NetworkPlugin | None:
@@ -213,12 +213,12 @@ class ExpectedGuest:
     @property
     def tunnels(self) -> tuple[str, ...]:
         """Return the network plugin's tunnels, of all families that the cell has."""
-        own = (one.plugin.tunnel for one in self.families if one.plugin is not None)
+        own = (family.plugin.tunnel for family in self.families if family.plugin is not None)
         return tuple(tunnel for tunnel in own if tunnel is not None)
 
     def addresses_of(self, machine: str) -> tuple[str, ...]:
         """Return the addresses that a machine has as a node, the first family's first."""
-        return tuple(one.addresses[machine] for one in self.families)
+        return tuple(family.addresses[machine] for family in self.families)
 
     @property
     def minor(self) -> str:
@@ -271,8 +271,8 @@ class ExpectedGuest:
         """Tell whether a program of the control plane is a static pod there; None where the product does not say."""
         if program == "etcd" and not self.stacked_etcd:
             return False
-        said = self.leaves.etcd.runs_as if program == "etcd" else self.leaves.control_plane.runs_as
-        return None if said is None else said is RunsAs.STATIC_POD
+        runs_as = self.leaves.etcd.runs_as if program == "etcd" else self.leaves.control_plane.runs_as
+        return None if runs_as is None else runs_as is RunsAs.STATIC_POD
 
     def why_unknown(self, what: str) -> str:
         """Return why the expected version of something is not known."""
@@ -294,8 +294,8 @@ def _of_ipv6(plugin: NetworkPlugin | None) -> NetworkPlugin | None:
 def minor_of(version: str) -> str:
     """Return the minor of a version: "1.36" of "1.36.3", "v1.36.3" or "v1.36.3+k3s1"."""
     major, _, rest = version.removeprefix("v").partition(".")
-    found = re.match("[0-9]+", rest)
-    return f"{major}.{found[0] if found else rest}"
+    match = re.match("[0-9]+", rest)
+    return f"{major}.{match[0] if match else rest}"
 
 
 def upstream_of(text: str) -> str:
@@ -342,7 +342,9 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
         cni_plugins=versions["cni_plugins"],
         network_plugin=network_plugin,
         plugin_version="" if own_plugin or plugin is None else _version(text, plugin.version or ""),
-        addons={name: text[one.variable].removeprefix("v") for name, one in ADD_ONS.items() if one.variable in text},
+        addons={
+            name: text[add_on.variable].removeprefix("v") for name, add_on in ADD_ONS.items() if add_on.variable in text
+        },
         kube_proxy_mode=LEFT_OUT if without_kube_proxy(guest.expected) else text.get("cluster_kube_proxy_mode", ""),
         pod_cidr=pods,
         service_cidr=text.get("cluster_service_cidr", ""),
@@ -391,7 +393,7 @@ WORKERS_BEHIND, NODES_BEHIND = {"cluster_upgrade_workers": False}, {EMULATES: Tr
 
 def _behind(guest: GuestCluster, control_plane: Collection[str]) -> dict[str, Mapping[str, Any]]:
     """Return the variables of the phase that last upgraded a node, by those that the guest's own has left behind."""
-    phases, found = guest.environment.cell.phases, dict[str, Mapping[str, Any]]()
+    phases, variables_of = guest.environment.cell.phases, dict[str, Mapping[str, Any]]()
     for flag in (WORKERS_BEHIND, NODES_BEHIND):
         left = [phase.name == "upgrade" and flag.items() <= phase.vars.items() for phase in phases]
         own = [
@@ -404,8 +406,8 @@ def _behind(guest: GuestCluster, control_plane: Collection[str]) -> dict[str, Ma
         upgraded = next((phases[n].vars for n in reversed(range(own[0])) if not left[n]), None)
         nodes = (m.name for m in guest.environment.machines if {CONTROL_PLANE, NODE} & set(m.groups))
         stay = [name for name in nodes if flag is NODES_BEHIND or name not in control_plane]
-        found |= dict.fromkeys(stay, upgraded) if upgraded is not None else {}
-    return found
+        variables_of |= dict.fromkeys(stay, upgraded) if upgraded is not None else {}
+    return variables_of
 
 
 def _former_control_planes(guest: GuestCluster, present: Collection[str]) -> frozenset[str]:

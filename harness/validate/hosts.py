@@ -116,8 +116,8 @@ def no_login(error: RuntimeError, name: str = "a machine") -> InfraError:
 
 def is_no_login(error: BaseException | None) -> bool:
     """Tell whether testinfra raised an error because ssh ended with 255, as it does when it cannot log in."""
-    said = error.args[0] if isinstance(error, RuntimeError) and error.args else None
-    return isinstance(said, CommandResult) and said.rc == SSH_FAILED
+    outcome = error.args[0] if isinstance(error, RuntimeError) and error.args else None
+    return isinstance(outcome, CommandResult) and outcome.rc == SSH_FAILED
 
 
 def _output(name: str, host: Any, command: str) -> str:

@@ -166,8 +166,8 @@ def gather_states(
     Raises:
         InfraError: a machine does not answer, or its output is malformed.
     """
-    given = {name: {"files": with_files, "starts": with_starts} for name in hosts}
-    return run_on_each(hosts, STATE, dict, timeouts, given=given, seconds=timeouts.machine_state)
+    options = {name: {"files": with_files, "starts": with_starts} for name in hosts}
+    return run_on_each(hosts, STATE, dict, timeouts, given=options, seconds=timeouts.machine_state)
 
 
 class Inspection:
@@ -258,7 +258,7 @@ class Inspection:
         self.settled()
         pool = ThreadPoolExecutor(AT_ONCE)
         together: tuple[MachineProgram[Any], ...] = (FILES, KEYS, BOOT, STATES, PACKETS)
-        begun = {one.file: pool.submit(self._gathered, one, self.hosts) for one in together}
+        begun = {program.file: pool.submit(self._gathered, program, self.hosts) for program in together}
         pool.shutdown(wait=False)
         return begun
 

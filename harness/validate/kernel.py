@@ -29,9 +29,9 @@ class KernelRule:
     where: str = ALL
     needed: bool = False
 
-    def wrong(self, seen: str) -> str:
+    def wrong(self, text: str) -> str:
         """Return what is expected of a value that is wrong, "" of a right one."""
-        numbers = [int(word) for word in seen.split() if word.lstrip("-").isdigit()]
+        numbers = [int(word) for word in text.split() if word.lstrip("-").isdigit()]
         if self.kind == PORTS:
             return "" if not numbers else _wrong_ports(numbers)
         number = numbers[0] if numbers else None

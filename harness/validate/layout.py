@@ -16,29 +16,29 @@ STATIC = (*CONTROL_PLANE_PROGRAMS, "etcd")  # what may be a static pod on a cont
 
 def absent(facts: Facts, program: str) -> bool:
     """Tell whether no machine runs a program under its own name; false when no machine was looked at."""
-    return bool(facts) and not any(seen.running(program) for seen in facts.values())
+    return bool(facts) and not any(node.running(program) for node in facts.values())
 
 
 def static_by_facts(facts: Facts, expected: ExpectedGuest) -> dict[str, bool | None]:
     """Tell of each program whether control planes run it as a static pod; None where they do not run it."""
-    found: dict[str, bool | None] = {}
+    static: dict[str, bool | None] = {}
     for program in STATIC:
         running = [p for name in expected.control_plane if name in facts for p in facts[name].running(program)]
-        seen = any(process.in_pod for process in running) if running else None
-        said = expected.static(program)
-        found[program] = seen if said is None else said
-    return found
+        observed = any(process.in_pod for process in running) if running else None
+        declared = expected.static(program)
+        static[program] = observed if declared is None else declared
+    return static
 
 
 def static_by_view(view: ClusterView, expected: ExpectedGuest) -> dict[str, bool | None]:
     """Tell of each program whether control planes run it as a static pod; None where the API shows no such pod."""
     pods = set(by_name(view.system_pods))
-    found: dict[str, bool | None] = {}
+    static: dict[str, bool | None] = {}
     for program in STATIC:
-        seen = True if any(f"{program}-{name}" in pods for name in expected.control_plane) else None
-        said = expected.static(program)
-        found[program] = seen if said is None else said
-    return found
+        observed = True if any(f"{program}-{name}" in pods for name in expected.control_plane) else None
+        declared = expected.static(program)
+        static[program] = observed if declared is None else declared
+    return static
 
 
 def runtime_of(facts: Facts, expected: ExpectedGuest) -> str:
@@ -51,7 +51,7 @@ def runtime_of(facts: Facts, expected: ExpectedGuest) -> str:
 def etcd_is_used(facts: Facts, expected: ExpectedGuest) -> bool:
     """Tell whether a running API server uses an etcd on the inventory's machines, its own or another."""
     here = {*expected.addresses.values(), "127.0.0.1", "localhost", "::1"}
-    servers = [p.flag("etcd-servers") or "" for seen in facts.values() for p in seen.running("kube-apiserver")]
+    servers = [p.flag("etcd-servers") or "" for node in facts.values() for p in node.running("kube-apiserver")]
     return any(urlsplit(url).hostname in here for text in servers for url in text.split(","))
 
 
@@ -59,9 +59,9 @@ NFTABLES_TABLES = {4: "table ip kube-proxy", 6: "table ip6 kube-proxy"}  # by IP
 
 
 @of_each("nodes")
-def running_proxies(name: str, seen: NodeFacts, expected: ExpectedGuest) -> Iterator[Mismatch]:
+def running_proxies(name: str, node: NodeFacts, expected: ExpectedGuest) -> Iterator[Mismatch]:
     """Return the nodes that run kube-proxy, or have its rules, although the cell leaves it out."""
-    if seen.running("kube-proxy"):
+    if node.running("kube-proxy"):
         yield Mismatch(name, "no kube-proxy: the cell leaves it out", "it runs")
-    for table in {*NFTABLES_TABLES.values()} & set(seen.nft_tables):
+    for table in {*NFTABLES_TABLES.values()} & set(node.nft_tables):
         yield Mismatch(name, f"no {table!r}: the cell leaves out kube-proxy", "it exists")

@@ -83,12 +83,12 @@ def installed(expected: ExpectedGuest) -> dict[tuple[str, str, str], InstalledOb
     Raises:
         BadInput: a file that it names is not there, cannot be rendered, or has something else than objects.
     """
-    said = expected.leaves.manifests
-    if said is None:
+    manifests = expected.leaves.manifests
+    if manifests is None:
         return None
     values = _values(expected)
-    found = [one for manifest in said for one in _objects(manifest, values)]
-    return {one.key: one for one in found}
+    objects = [obj for manifest in manifests for obj in _objects(manifest, values)]
+    return {obj.key: obj for obj in objects}
 
 
 def _values(expected: ExpectedGuest) -> dict[str, Any]:
@@ -156,15 +156,15 @@ def _objects(manifest: Manifest, values: Mapping[str, Any]) -> Iterator[Installe
 @lru_cache(maxsize=64)
 def _parsed(text: str, path: Path) -> tuple[Json, ...]:
     """Return the objects of a rendered file, which nobody changes."""
-    found = tuple(yaml_text.documents(text, str(path), hint="objects with apiVersion, kind and metadata.name"))
-    for obj in found:
+    objects = tuple(yaml_text.documents(text, str(path), hint="objects with apiVersion, kind and metadata.name"))
+    for obj in objects:
         if obj["kind"] not in KINDS:
             raise BadInput(
                 f"{path} has an object of kind {obj['kind']}, which checks cannot read",
                 hint=f"they read {', '.join(sorted(KINDS))}",
                 paths=[path],
             )
-    return found
+    return objects
 
 
 # What the API server, or a controller, adds by itself: the value of "nobody said", by the last keys of a field.
@@ -238,8 +238,8 @@ class Deviation:
     def mismatch(self, where: str) -> Mismatch:
         """Return the finding."""
         path = ".".join(self.field).replace(".[", "[")
-        wanted = f"no {path}" if self.wanted is None else f"{path} {_short(self.wanted)}"
-        return Mismatch(where, wanted, "none" if self.seen is None else _short(self.seen))
+        desired = f"no {path}" if self.wanted is None else f"{path} {_short(self.wanted)}"
+        return Mismatch(where, desired, "none" if self.seen is None else _short(self.seen))
 
 
 def _short(value: Any, limit: int = 300) -> str:
@@ -247,10 +247,10 @@ def _short(value: Any, limit: int = 300) -> str:
     return text if len(text) <= limit else f"{text[:limit]}..."
 
 
-def deviations(wanted: Mapping[str, Any], there: Mapping[str, Any]) -> list[Deviation]:
+def deviations(manifest: Mapping[str, Any], there: Mapping[str, Any]) -> list[Deviation]:
     """Return the fields of an object that are not those of its manifest, nor what the API gives by itself."""
-    ours, theirs = _content(wanted), _content({**there, "kind": wanted["kind"]})
-    if wanted["kind"] == CONFIG_MAP.kind and "data" not in wanted:  # another check looks at that
+    ours, theirs = _content(manifest), _content({**there, "kind": manifest["kind"]})
+    if manifest["kind"] == CONFIG_MAP.kind and "data" not in manifest:  # another check looks at that
         theirs.pop("data", None)
     return [*_compare((), ours, theirs)]
 
@@ -258,16 +258,16 @@ def deviations(wanted: Mapping[str, Any], there: Mapping[str, Any]) -> list[Devi
 def _content(obj: Mapping[str, Any]) -> dict[str, Any]:
     """Return what an object says, without what differs from cluster to cluster."""
     meta = obj["metadata"]
-    found = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata", "status")}
-    found |= {key: _own(meta.get(key)) for key in ("labels", "annotations") if _own(meta.get(key))}
+    content = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata", "status")}
+    content |= {key: _own(meta.get(key)) for key in ("labels", "annotations") if _own(meta.get(key))}
     if obj["kind"] == NAMESPACE.kind:  # which has nothing but finalizers
-        found.pop("spec", None)
+        content.pop("spec", None)
     if "roleRef" in obj:
-        found["roleRef"] = f"{obj['roleRef']['kind']} {obj['roleRef']['name']}"
-        found["subjects"] = sorted(subjects_of(obj))
+        content["roleRef"] = f"{obj['roleRef']['kind']} {obj['roleRef']['name']}"
+        content["subjects"] = sorted(subjects_of(obj))
     if "rules" in obj:
-        found["rules"] = sorted(map(" ".join, permissions(obj["rules"] or ())))
-    return found
+        content["rules"] = sorted(map(" ".join, permissions(obj["rules"] or ())))
+    return content
 
 
 def _own(texts: Mapping[str, str] | None) -> dict[str, str]:
@@ -276,14 +276,18 @@ def _own(texts: Mapping[str, str] | None) -> dict[str, str]:
 
 def subjects_of(binding: Mapping[str, Any]) -> Iterator[str]:
     """Yield whom a binding binds: `KIND NAME`, or `ServiceAccount NAMESPACE/NAME`."""
-    for one in binding.get("subjects") or ():
-        name = f"{one.get('namespace', '')}/{one['name']}" if one["kind"] == "ServiceAccount" else one["name"]
-        yield f"{one['kind']} {name}"
+    for subject in binding.get("subjects") or ():
+        name = (
+            f"{subject.get('namespace', '')}/{subject['name']}"
+            if subject["kind"] == "ServiceAccount"
+            else subject["name"]
+        )
+        yield f"{subject['kind']} {name}"
 
 
 def permissions(rules: Iterable[Mapping[str, Any]]) -> set[tuple[str, str]]:
     """Return rules of a role one by one: (verb, `RESOURCE.GROUP`, with a name behind it where it is for one object)."""
-    found: set[tuple[str, str]] = set()
+    rights: set[tuple[str, str]] = set()
     for rule in rules:
         places = {
             f"{resource}{f'.{group}' if group else ''}{f' {name}' if name else ''}"
@@ -291,32 +295,32 @@ def permissions(rules: Iterable[Mapping[str, Any]]) -> set[tuple[str, str]]:
             for resource in rule.get("resources") or ()
             for name in rule.get("resourceNames") or ("",)
         }
-        found |= {(verb, place) for verb in rule["verbs"] for place in (*places, *(rule.get("nonResourceURLs") or ()))}
-    return found
+        rights |= {(verb, place) for verb in rule["verbs"] for place in (*places, *(rule.get("nonResourceURLs") or ()))}
+    return rights
 
 
-def _compare(at: Field, wanted: Any, there: Any) -> Iterator[Deviation]:
-    if isinstance(wanted, Mapping) and isinstance(there, Mapping):
-        for key in sorted({*wanted, *there}):
-            if key in GIVEN and key not in wanted:
+def _compare(at: Field, desired: Any, there: Any) -> Iterator[Deviation]:
+    if isinstance(desired, Mapping) and isinstance(there, Mapping):
+        for key in sorted({*desired, *there}):
+            if key in GIVEN and key not in desired:
                 continue
-            yield from _compare_key((*at, key), wanted.get(key), there.get(key))
-    elif _is_list(wanted) and _is_list(there):
-        yield from _compare_lists(at, wanted, there)
-    elif wanted != there:
-        yield Deviation(at, wanted, there)
+            yield from _compare_key((*at, key), desired.get(key), there.get(key))
+    elif _is_list(desired) and _is_list(there):
+        yield from _compare_lists(at, desired, there)
+    elif desired != there:
+        yield Deviation(at, desired, there)
 
 
-def _compare_key(at: Field, wanted: Any, there: Any) -> Iterator[Deviation]:
+def _compare_key(at: Field, desired: Any, there: Any) -> Iterator[Deviation]:
     if at[-1] == "annotations" and isinstance(there, Mapping):
         there = {key: value for key, value in there.items() if key != RESTARTED}
-    if wanted is None and (there in EMPTY or _by_itself(at, there)):
+    if desired is None and (there in EMPTY or _by_itself(at, there)):
         return
-    if there is None and (wanted in EMPTY or wanted is False):
+    if there is None and (desired in EMPTY or desired is False):
         return
-    if wanted is None and (at[-1] == "targetPort" or (at[-1] == "clusterIP" and there != "None")):
+    if desired is None and (at[-1] == "targetPort" or (at[-1] == "clusterIP" and there != "None")):
         return  # the port itself, which is compared; any address of the Service network
-    yield from _compare(at, wanted, there)
+    yield from _compare(at, desired, there)
 
 
 def _by_itself(at: Field, there: Any) -> bool:
@@ -329,28 +333,28 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
-def _compare_lists(at: Field, wanted: Sequence[Any], there: Sequence[Any]) -> Iterator[Deviation]:
-    ours, theirs = _by_name(wanted), _by_name(there)
+def _compare_lists(at: Field, desired: Sequence[Any], there: Sequence[Any]) -> Iterator[Deviation]:
+    ours, theirs = _by_name(desired), _by_name(there)
     if ours is None or theirs is None:
-        if list(wanted) != list(there):
-            yield Deviation(at, list(wanted), list(there))
+        if list(desired) != list(there):
+            yield Deviation(at, list(desired), list(there))
         return
     for name in [*ours, *(name for name in theirs if name not in ours)]:
-        one, other = ours.get(name), theirs.get(name)
-        if one is None or other is None:
-            yield Deviation((*at, f"[{name}]"), one, other)
+        ours_named, other = ours.get(name), theirs.get(name)
+        if ours_named is None or other is None:
+            yield Deviation((*at, f"[{name}]"), ours_named, other)
         else:
-            yield from _compare((*at, f"[{name}]"), one, other)
+            yield from _compare((*at, f"[{name}]"), ours_named, other)
     if [*ours] != [*theirs] and set(ours) == set(theirs) and at[-1] in ("initContainers", "containers"):
         yield Deviation(at, [*ours], [*theirs])
 
 
 def _by_name(items: Sequence[Any]) -> dict[str, Any] | None:
     """Return the elements of a list by what tells them apart, None where nothing does."""
-    if not all(isinstance(one, Mapping) for one in items):
+    if not all(isinstance(item, Mapping) for item in items):
         return None
     for key in NAMED:
-        names = [str(one[key]) for one in items if key in one]
+        names = [str(item[key]) for item in items if key in item]
         if len(names) == len(items) == len(set(names)):
             return dict(zip(names, items, strict=True))
     return None
@@ -366,13 +370,13 @@ def strange_objects(api: Cluster, expected: ExpectedGuest, *, rights: bool = Fal
     if known is None:
         why = "product.yml does not say which it installs (manifests)"
         return [unjudged("the objects of add-ons", why, whole=True)]
-    found: list[Mismatch] = []
-    chosen = {key: one for key, one in known.items() if (key[0] in OF_RIGHTS) is rights}
+    mismatches: list[Mismatch] = []
+    chosen = {key: obj for key, obj in known.items() if (key[0] in OF_RIGHTS) is rights}
     for kind in sorted({kind for kind, _, _ in chosen}):
-        there = {key_of({"kind": kind, **one}): one for one in listed(api, KINDS[kind])}
+        there = {key_of({"kind": kind, **obj}): obj for obj in listed(api, KINDS[kind])}
         for key in sorted(key for key in chosen if key[0] == kind):
-            found += _judge(chosen[key], there.get(key), expected)
-    return found
+            mismatches += _judge(chosen[key], there.get(key), expected)
+    return mismatches
 
 
 def listed(api: Cluster, kind: Resource) -> Sequence[Json]:
@@ -385,10 +389,10 @@ def listed(api: Cluster, kind: Resource) -> Sequence[Json]:
         raise
 
 
-def _judge(wanted: InstalledObject, there: Json | None, expected: ExpectedGuest) -> Iterator[Mismatch]:
-    where = place_of(wanted.key)
+def _judge(desired: InstalledObject, there: Json | None, expected: ExpectedGuest) -> Iterator[Mismatch]:
+    where = place_of(desired.key)
     if there is None:
-        if not wanted.optional:
+        if not desired.optional:
             yield Mismatch(where, "to exist, as the product installs it", "none")
         return
     dns = f"Deployment {expected.leaves.dns.deployment}" == where
@@ -396,15 +400,15 @@ def _judge(wanted: InstalledObject, there: Json | None, expected: ExpectedGuest)
         yield unjudged(where, "the cell has patches, which change it")
         return
     patched = {key for patch in patches_of(DNS_TARGET, expected.variables) for key in changed_by(patch)} if dns else ()
-    for one in deviations(wanted.content, there):
-        if not set(one.field) & set(patched):  # another check looks at what the cell's patches change
-            yield one.mismatch(where)
+    for deviation in deviations(desired.content, there):
+        if not set(deviation.field) & set(patched):  # another check looks at what the cell's patches change
+            yield deviation.mismatch(where)
 
 
 def changed_by(patch: Patch) -> Iterator[str]:
     """Yield the last keys of the fields that a patch changes."""
     if patch.kind == "json":
-        yield from (str(one.get("path", "")).rpartition("/")[2] for one in patch.content)
+        yield from (str(operation.get("path", "")).rpartition("/")[2] for operation in patch.content)
     else:
         yield from _last_keys(patch.content)
 
@@ -413,8 +417,8 @@ def _last_keys(content: Any, key: str = "") -> Iterator[str]:
     if isinstance(content, Mapping):
         for name, value in content.items():
             yield from _last_keys(value, str(name))
-    elif _is_list(content) and any(isinstance(one, Mapping) for one in content):
-        for one in content:
-            yield from _last_keys(one, key)
+    elif _is_list(content) and any(isinstance(item, Mapping) for item in content):
+        for item in content:
+            yield from _last_keys(item, key)
     else:
         yield key

@@ -16,8 +16,8 @@ def wait_until_gone(api: Cluster, resource: Resource, name: str, namespace: str 
     """Wait for an object to be gone. Raises TimedOut with the object's phase."""
 
     def gone() -> bool | NotYet:
-        found = api.get(resource, name, namespace)
-        return True if found is None else NotYet(f"its phase is {found.get('status', {}).get('phase')}")
+        obj = api.get(resource, name, namespace)
+        return True if obj is None else NotYet(f"its phase is {obj.get('status', {}).get('phase')}")
 
     until(gone, deadline=deadline, what=f"{resource.kind} {name} to be gone", interval=INTERVAL)
 

@@ -138,10 +138,10 @@ def dial_from(api: Cluster, namespace: str, pod: str, query: Mapping[str, str], 
         return DialResult((), (), f"{NO_ANSWER} in {seconds:.0f} s")
     if answer.code in PROXY_ERRORS:
         return DialResult((), (), f"{answer.code}: {words_of(answer.body)}")
-    said = _decoded(answer.body)
-    if answer.code != 200 or said is None:
+    reply = _decoded(answer.body)
+    if answer.code != 200 or reply is None:
         return DialResult((), (f"{answer.code}: {words_of(answer.body)}",))
-    return DialResult(tuple(said.get("responses") or ()), tuple(said.get("errors") or ()))
+    return DialResult(tuple(reply.get("responses") or ()), tuple(reply.get("errors") or ()))
 
 
 def words_of(body: Any) -> str:
@@ -279,7 +279,7 @@ def of_each_family(probes: Probes, expected: ExpectedGuest, judge: OfFamily) -> 
     """Judge the addresses of each IP family that the cell has; the first address of all where nobody says."""
     if not expected.pod_cidr:
         return judge(probes, expected)
-    return [one for family in expected.families for one in judge(probes.of_family(family.version), family)]
+    return [mismatch for family in expected.families for mismatch in judge(probes.of_family(family.version), family)]
 
 
 def dial_all(asked: list[Pair], dial: Callable[[str, str], DialResult]) -> dict[Pair, DialResult]:
@@ -296,7 +296,7 @@ def wrong_answers(
     Args:
         part: whether it is enough that the answer contains what is wanted.
     """
-    found = [*differs("the check", "pairs dialled", len(asked), len(answers)), *unasked_probes(answers)]
+    mismatches = [*differs("the check", "pairs dialled", len(asked), len(answers)), *unasked_probes(answers)]
     for source, target in asked:
         if (source, target) in answers and answers[source, target].unasked:
             continue
@@ -304,21 +304,21 @@ def wrong_answers(
         text = wanted(target)
         good = len(answer.responses) == 1 and (text in answer.responses[0] if part else text == answer.responses[0])
         if not good or answer.errors:
-            seen = "; ".join(_short(answer.errors, 200)) or repr(_short(answer.responses))
-            found.append(Mismatch(f"{source} -> {target}", repr(_short((text,))), seen))
-    return found
+            observed = "; ".join(_short(answer.errors, 200)) or repr(_short(answer.responses))
+            mismatches.append(Mismatch(f"{source} -> {target}", repr(_short((text,))), observed))
+    return mismatches
 
 
 def unasked_probes(answers: Mapping[Pair, DialResult]) -> list[Mismatch]:
     """Return the probes that the API server does not reach, each once: what they would have got is not known."""
     why = {source: answer.unasked for (source, _), answer in answers.items() if answer.unasked}
-    wanted = "an answer, without which nothing is known of what it reaches"
-    return [Mismatch(f"{UNASKED} {source}", wanted, seen) for source, seen in sorted(why.items())]
+    requirement = "an answer, without which nothing is known of what it reaches"
+    return [Mismatch(f"{UNASKED} {source}", requirement, error) for source, error in sorted(why.items())]
 
 
-def only_unasked(found: Iterable[Mismatch]) -> bool:
+def only_unasked(mismatches: Iterable[Mismatch]) -> bool:
     """Tell whether nothing is wrong but that the API server does not reach probes, which was tried twice."""
-    return all(one.where.startswith(UNASKED) for one in found)
+    return all(mismatch.where.startswith(UNASKED) for mismatch in mismatches)
 
 
 def _short(texts: tuple[str, ...], limit: int = 80) -> tuple[str, ...]:

@@ -113,23 +113,23 @@ class Patch:
 
 def patches_of(target: str, variables: Variables) -> list[Patch]:
     """Return a cell's patches of a component, in the order in which kubeadm applies them."""
-    found = []
+    in_order = []
     for name, content in sorted((variables.get(PATCHES) or {}).items()):
         if re.match(rf"{re.escape(target)}[^a-z]", name):
             kind = KIND.search(name)
-            found.append(Patch(name, kind.group(1) if kind else "strategic", content))
-    return found
+            in_order.append(Patch(name, kind.group(1) if kind else "strategic", content))
+    return in_order
 
 
 def patched_settings(variables: Variables) -> set[str]:
     """Return the settings of kubelets that a cell's patches change: their names at the outermost level."""
-    found: set[str] = set()
+    settings: set[str] = set()
     for patch in patches_of(KUBELET_TARGET, variables):
         if patch.kind == "json":
-            found |= {str(one.get("path", "")).lstrip("/").partition("/")[0] for one in patch.content}
+            settings |= {str(operation.get("path", "")).lstrip("/").partition("/")[0] for operation in patch.content}
         else:
-            found |= set(patch.content)
-    return found
+            settings |= set(patch.content)
+    return settings
 
 
 def patches_of_others(variables: Variables) -> bool:
@@ -139,10 +139,10 @@ def patches_of_others(variables: Variables) -> bool:
 
 def touched(patches: Sequence[Patch]) -> set[str]:
     """Return the keys that patches name, at any depth."""
-    found: set[str] = set()
+    keys: set[str] = set()
     for patch in patches:
-        found |= set(_keys(patch.content))
-    return found
+        keys |= set(_keys(patch.content))
+    return keys
 
 
 def _keys(content: Any) -> Iterator[str]:
@@ -153,8 +153,8 @@ def _keys(content: Any) -> Iterator[str]:
                 yield from str(value).split("/")
             yield from _keys(value)
     elif isinstance(content, Sequence) and not isinstance(content, str):
-        for one in content:
-            yield from _keys(one)
+        for item in content:
+            yield from _keys(item)
 
 
 def without_kube_proxy(variables: Variables) -> bool:
@@ -169,10 +169,10 @@ def hours_of(text: str) -> int:
 
 def customised_flags(program: str, variables: Variables) -> dict[str, str]:
     """Return the flags that a program has because kubeadm is customised, or emulates an earlier minor version."""
-    found = {"config": SCHEDULER_FILE} if program == "kube-scheduler" and variables.get(SCHEDULER) else {}
+    flags = {"config": SCHEDULER_FILE} if program == "kube-scheduler" and variables.get(SCHEDULER) else {}
     if variables.get(EMULATES) and program in EMULATING:
-        found["emulated-version"] = emulated_minor(variables)
-    return found
+        flags["emulated-version"] = emulated_minor(variables)
+    return flags
 
 
 EMULATES = "cluster_emulate_previous_minor"
@@ -190,8 +190,8 @@ def emulated_minor(variables: Variables) -> str:
 def volumes_of(program: str, variables: Variables) -> list[Mapping[str, Any]]:
     """Return the volumes that a program has beside kubeadm's own and those of a hardened cluster."""
     own = {"name": "scheduler-config", "hostPath": SCHEDULER_FOLDER, "mountPath": SCHEDULER_FOLDER, "readOnly": True}
-    found = [own] if program == "kube-scheduler" and variables.get(SCHEDULER) else []
-    return [*found, *(variables.get(VOLUMES.get(program, ""), None) or ())]
+    volumes = [own] if program == "kube-scheduler" and variables.get(SCHEDULER) else []
+    return [*volumes, *(variables.get(VOLUMES.get(program, ""), None) or ())]
 
 
 def patches(*targets: str) -> Callable[[Cell, int], bool]:
@@ -219,7 +219,8 @@ def limits_validity(cell: Cell, index: int) -> bool:
 def asked_volumes(variables: Variables) -> dict[str, Sequence[Sequence[str]]]:
     """Return [path on the machine, path in the container] of the volumes that a cell asks for, by program."""
     return {
-        program: [[one["hostPath"], one["mountPath"]] for one in volumes_of(program, variables)] for program in VOLUMES
+        program: [[volume["hostPath"], volume["mountPath"]] for volume in volumes_of(program, variables)]
+        for program in VOLUMES
     }
 
 
@@ -261,11 +262,11 @@ def hardened_flags(program: str, variables: Variables) -> dict[str, str]:
 
 def hardened_kubelet(variables: Variables) -> dict[str, Any]:
     """Return the settings that every kubelet has because its cluster is hardened."""
-    found: dict[str, Any] = {"serverTLSBootstrap": True} if _set(variables, SIGNED) else {}
-    found |= {"tlsMinVersion": variables[TLS]} if _set(variables, TLS) else {}
-    found |= {"tlsCipherSuites": list(variables[SUITES])} if _set(variables, SUITES) else {}
-    found |= {"seccompDefault": True} if _set(variables, SECCOMP) else {}
-    return found | ({"enableProfilingHandler": False} if _set(variables, PROFILING) else {})
+    settings: dict[str, Any] = {"serverTLSBootstrap": True} if _set(variables, SIGNED) else {}
+    settings |= {"tlsMinVersion": variables[TLS]} if _set(variables, TLS) else {}
+    settings |= {"tlsCipherSuites": list(variables[SUITES])} if _set(variables, SUITES) else {}
+    settings |= {"seccompDefault": True} if _set(variables, SECCOMP) else {}
+    return settings | ({"enableProfilingHandler": False} if _set(variables, PROFILING) else {})
 
 
 def _of_api_server(variables: Variables) -> dict[str, str]:

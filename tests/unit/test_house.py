@@ -21,6 +21,8 @@ LONGEST_FUNCTION = 50  # lines
 MOST_PARAMETERS = 8  # self and cls do not count
 LONGEST_MODULE = 600  # lines
 LEAST_MODULE = 40  # lines, below which what one neighbour alone imports belongs to that neighbour
+VAGUE = frozenset({"found", "given", "one", "said", "seen", "wanted"})  # names that do not say what they hold
+MOST_VAGUE = 2.0  # per cent of all names that are bound
 FOLDED = (
     *("harness/artifacts", "harness/cell", "harness/cli", "harness/embedded", "harness/gitlab", "harness/history"),
     *("harness/infra", "harness/kube", "harness/machines", "harness/operator", "harness/plan", "harness/plugin"),
@@ -273,6 +275,24 @@ def too_large(parsed: dict[Path, ast.Module]) -> list[str]:
     return large
 
 
+def bound_names(tree: ast.Module) -> Iterator[str]:
+    """Yield the names that a module binds: parameters, and what is assigned, looped over or caught by `:=`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.arg):
+            yield node.arg
+
+
+def vague_names(parsed: Mapping[Path, ast.Module]) -> tuple[float, list[str]]:
+    """Return how many per cent of all bound names are vague, and the files with most of them, those first."""
+    every = {path: [name for name in bound_names(tree) if name not in ("self", "_")] for path, tree in parsed.items()}
+    counts = {path: sum(name in VAGUE for name in names) for path, names in every.items()}
+    most = sorted((path for path, count in counts.items() if count), key=lambda path: (-counts[path], path))
+    share = 100 * sum(counts.values()) / max(sum(map(len, every.values())), 1)
+    return share, [f"{path.parent.name}/{path.name}: {counts[path]}" for path in most]
+
+
 def unmirrored(unit: Path, harness: Path) -> list[str]:
     """Return the tests whose path names no module or package, and the folders that name no package."""
     wrong = []
@@ -389,6 +409,23 @@ def test_every_module_is_one_topic(tmp_path: Path) -> None:
     (tmp_path / "long.py").write_text("x = 1\n" * (LONGEST_MODULE + 1))
     (tmp_path / "full.py").write_text("x = 1\n" * LONGEST_MODULE)
     assert too_long(modules(tmp_path)) == ["long.py: 601 lines"]
+
+
+def test_local_names_say_what_they_hold() -> None:
+    share, most = vague_names(modules())
+    assert share <= MOST_VAGUE, (
+        f"{share:.2f} % of the names in harness/ are {', '.join(sorted(VAGUE))}; at most {MOST_VAGUE} % may be. "
+        f"Name what they hold (pod, condition, mismatches, message). Most are in {'; '.join(most[:10])}"
+    )
+
+
+def test_the_guard_of_names_that_do_not_say_what_they_hold(tmp_path: Path) -> None:
+    (tmp_path / "clear.py").write_text("def ready(self, pod):\n    names = [pod for pod in pod]\n    _ = names\n")
+    (tmp_path / "vague.py").write_text("def f(given):\n    if found := [one for one in given]:\n        said = found\n")
+    (tmp_path / "read.py").write_text("print(one, said)\n")  # which binds nothing
+    share, most = vague_names(modules(tmp_path))
+    assert most == [f"{tmp_path.name}/vague.py: 4"]
+    assert share == pytest.approx(100 * 4 / 7)
 
 
 @pytest.mark.parametrize("folder", FOLDED)

@@ -115,8 +115,8 @@ def refused(what: str, failure: CommandFailed, *, hint: str) -> BadInput:
 def _guilty(failure: CommandFailed) -> str:
     lines = [line.strip() for line in failure.detail.splitlines() if line.strip()]
     begins = next((number for number, line in enumerate(lines) if line.lower().startswith(GUILTY)), len(lines) - 1)
-    said = " ".join(" ".join(DRAWN.sub(" ", line) for line in lines[begins:]).split()) if lines else failure.summary
-    return said if len(said) <= MOST_WORDS else f"{said[:MOST_WORDS]}..."
+    message = " ".join(" ".join(DRAWN.sub(" ", line) for line in lines[begins:]).split()) if lines else failure.summary
+    return message if len(message) <= MOST_WORDS else f"{message[:MOST_WORDS]}..."
 
 
 def contents(files: Iterable[Path]) -> list[bytes]:
@@ -199,8 +199,10 @@ def refuse_release(product: Product, project: Path, cells: Sequence[Cell]) -> No
         return
     release = _release(product, project)
     for name, known in product.sources.releases[release].items():
-        wanted = {str(given.get(name, "")) for cell in cells for phase in cell.phases for given in _given(phase)} - {""}
-        if other := sorted(wanted - set(known)):
+        versions = {
+            str(variables.get(name, "")) for cell in cells for phase in cell.phases for variables in _given(phase)
+        } - {""}
+        if other := sorted(versions - set(known)):
             raise BadInput(
                 f"{product.name} {release} does not know {name} {', '.join(other)} (known: {', '.join(known)})",
                 hint="choose other cells or values of matrix/axes.yml; `sources.releases` in product.yml names them",
@@ -217,29 +219,29 @@ def _release(product: Product, project: Path) -> str:
     releases, folder = product.sources.releases, product_files.folder(product.sources.model_dump(), project)
     if product.sources.revision is not None and entry_of(product, project) is not None:
         return product.sources.revision
-    said = run(_git(folder, "tag", "--points-at", "HEAD"), timeout=GIT_SECONDS, check=False)
-    tags = said.stdout.split()
-    found = next((tag for tag in tags if tag in releases), None)
-    if found is None:
+    done = run(_git(folder, "tag", "--points-at", "HEAD"), timeout=GIT_SECONDS, check=False)
+    tags = done.stdout.split()
+    release_tag = next((tag for tag in tags if tag in releases), None)
+    if release_tag is None:
         what = (
-            f"is {', '.join(tags)}" if tags else "is a commit without a tag" if said.returncode == 0 else "has no tag"
+            f"is {', '.join(tags)}" if tags else "is a commit without a tag" if done.returncode == 0 else "has no tag"
         )
         raise BadInput(
             f"{folder} {what}: no release of {product.name} that this project knows ({', '.join(releases)})",
             hint=f"git -C {folder} checkout {next(iter(releases))}; or name the tag in `sources.releases` of "
             "product.yml, or remove `releases` to test any commit",
-            detail=said.stderr,
+            detail=done.stderr,
         )
-    return found
+    return release_tag
 
 
 def _fetch(git: str, revision: str, folder: Path, seconds: float) -> None:
     """Check a tag or a commit out into a folder; not a branch, which moves: results tell what was tested."""
-    wanted = revision if COMMIT.fullmatch(revision) else f"refs/tags/{revision}"
+    ref = revision if COMMIT.fullmatch(revision) else f"refs/tags/{revision}"
     hint = f"product.sources in product.yml; {product_files.VARIABLE}=FOLDER uses a folder instead"
     try:
         run(["git", "init", "--quiet", folder], timeout=seconds)
-        run(_git(folder, "fetch", "--quiet", "--depth", "1", git, wanted), timeout=seconds, env=ALONE)
+        run(_git(folder, "fetch", "--quiet", "--depth", "1", git, ref), timeout=seconds, env=ALONE)
         run(_git(folder, "checkout", "--quiet", "--detach", "FETCH_HEAD"), timeout=seconds)
         if (folder / ".gitmodules").is_file():
             update = ("submodule", "update", "--quiet", "--init", "--recursive", "--depth", "1")

@@ -93,8 +93,8 @@ class ChaosRecord:
         self._cluster, self._namespace = cluster, namespace
         self._labels = {JOB: selector, POD: ""}
         self._informers = [Informer(cluster, k, namespace=namespace, labels=v) for k, v in self._labels.items()]
-        for one in self._informers:
-            one.subscribe(partial(self._take, one.resource.kind))
+        for informer in self._informers:
+            informer.subscribe(partial(self._take, informer.resource.kind))
 
     def start(self, seconds: float) -> None:
         """Begin to watch; what is there already is of another phase."""
@@ -122,8 +122,8 @@ class ChaosRecord:
     def executors(self) -> list[Json]:
         """Return the pods of the Jobs that are there, or were, in the order in which they began."""
         names = {job["metadata"]["name"] for job in self._kept("Job")}
-        found = [pod for pod in self._kept("Pod") if _job_of(pod) in names]
-        return sorted(found, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+        pods = [pod for pod in self._kept("Pod") if _job_of(pod) in names]
+        return sorted(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
 
     def runs(self, pod: Json) -> bool:
         """Tell whether a pod's program runs, as far as is known."""
@@ -160,8 +160,8 @@ class ChaosRecord:
                 raise ProductError(
                     f"{of} did not go on after its pod {pod} was evicted", hint=RECORD_HINT, paths=(self._file,)
                 )
-        for one, other in (*_overlapping(spans), *_overlapping(list(map(_span, self.executors())))):
-            raise ProductError(f"{other} began before {one} had ended", hint=RECORD_HINT, paths=(self._file,))
+        for name, other in (*_overlapping(spans), *_overlapping(list(map(_span, self.executors())))):
+            raise ProductError(f"{other} began before {name} had ended", hint=RECORD_HINT, paths=(self._file,))
 
     def _kept(self, kind: str) -> list[Json]:
         with self._lock:
@@ -173,11 +173,11 @@ class ChaosRecord:
         with self._lock:
             self._latest[obj["metadata"]["uid"]] = {**obj, "kind": kind}
         meta = obj["metadata"]
-        said = {"event": event, "kind": kind, "name": meta["name"], "uid": meta["uid"], "owner": _job_of(obj)}
-        self._write({**said, **(_of_job(obj) if kind == "Job" else _of_pod(obj))})
+        entry = {"event": event, "kind": kind, "name": meta["name"], "uid": meta["uid"], "owner": _job_of(obj)}
+        self._write({**entry, **(_of_job(obj) if kind == "Job" else _of_pod(obj))})
 
-    def _write(self, said: Json) -> None:
-        line = json.dumps({"at": datetime.now(UTC).isoformat(timespec="milliseconds"), **said})
+    def _write(self, entry: Json) -> None:
+        line = json.dumps({"at": datetime.now(UTC).isoformat(timespec="milliseconds"), **entry})
         with self._lock:
             if not self._stopped:
                 with self._file.open("a", encoding="utf-8") as file:
@@ -237,9 +237,9 @@ def _span(pod: Json) -> Span:
 def _overlapping(spans: list[Span]) -> Iterator[tuple[str, str]]:
     """Yield the names of each two of which the later one began before the earlier one had ended."""
     ordered = sorted(spans, key=lambda span: (span[1], span[2] or "~"))
-    for (one, _, ended), (other, began, _) in pairwise(ordered):
+    for (name, _, ended), (other, began, _) in pairwise(ordered):
         if ended is None or began < ended:
-            yield one, other
+            yield name, other
 
 
 LOOK_SECONDS = 0.2  # pacing: between looks for an executor that is not there yet
@@ -374,12 +374,12 @@ class Chaos:
             self._seen.note(blow, pod, killed)
 
     def _managers(self) -> list[Json]:
-        found = [
+        managers = [
             pod for pod in own_pods(self.cluster, self.namespace) if JOB_NAME_LABEL not in labels_of(pod) and alive(pod)
         ]
-        if not found:
+        if not managers:
             raise HarnessBug("the setting chaos: no manager runs", hint=HINT)
-        return found
+        return managers
 
 
 def _begins(line: str, task: str) -> bool:

@@ -45,16 +45,16 @@ def task_in(line: str) -> str | None:
     return match["name"].strip() or None if match is not None else None
 
 
-def last_lines(said: str) -> str:
+def last_lines(output: str) -> str:
     """Return the end of a program's output, without colours."""
-    return "\n".join(_lines(said)[-MOST_LINES:])
+    return "\n".join(_lines(output)[-MOST_LINES:])
 
 
-def error_line(said: str) -> str:
+def error_line(output: str) -> str:
     """Return the last line that speaks of an error, or else the last one."""
-    found = [line.strip() for line in _lines(said)[-MOST_LINES:] if line.strip() and task_in(line) is None]
-    speaking = [line for line in found if ERROR.search(line)]
-    return (speaking or found or [""])[-1][:LONGEST]
+    plain_lines = [line.strip() for line in _lines(output)[-MOST_LINES:] if line.strip() and task_in(line) is None]
+    speaking = [line for line in plain_lines if ERROR.search(line)]
+    return (speaking or plain_lines or [""])[-1][:LONGEST]
 
 
 def ended_with(status: int) -> str:
@@ -67,8 +67,8 @@ def ended_with(status: int) -> str:
         return f"was killed by signal {-status}"
 
 
-def _lines(said: str) -> list[str]:
-    return ANSI.sub("", said).splitlines()
+def _lines(output: str) -> list[str]:
+    return ANSI.sub("", output).splitlines()
 
 
 LARGEST = 1 << 20  # bytes: it is a few words, and not the program's output
@@ -214,7 +214,7 @@ GUARD_SECONDS = 5.0  # more, for the guard to see that all have ended
 
 
 def run_command(
-    wanted: PhaseRun, product: Product, argv: Sequence[str], folder: Path, extra: Mapping[str, str]
+    phase_run: PhaseRun, product: Product, argv: Sequence[str], folder: Path, extra: Mapping[str, str]
 ) -> None:
     """Run a program to its end, with everything that it started.
 
@@ -227,31 +227,31 @@ def run_command(
         InfraError: the connection to a machine that failed was lost meanwhile.
     """
     began = time.time()
-    environment, files = wanted.environment, wanted.environment.files
-    write_files(wanted, product)
-    variables = {**environment_of(wanted), **extra}
+    environment, files = phase_run.environment, phase_run.environment.files
+    write_files(phase_run, product)
+    variables = {**environment_of(phase_run), **extra}
     write_atomically(files.phase_environment, sourced(variables))
-    result = files.result(wanted.stage)
+    result = files.result(phase_run.stage)
     result.unlink(missing_ok=True)
     named: list[str] = []
 
     def on_line(line: str) -> None:
         if (name := task_in(line)) is not None:
             named.append(name)
-            wanted.on_task(name)
+            phase_run.on_task(name)
 
-    done, said = None, ""
-    with _folders(wanted), wanted.log.open("a", encoding="utf-8") as log:
+    done, output = None, ""
+    with _folders(phase_run), phase_run.log.open("a", encoding="utf-8") as log:
         log.write(f"$ {by_hand(files.phase_environment, folder, argv)}\n")
         log.flush()
         try:
-            done = _follow(argv, folder, variables, wanted, on_line)
-            said = done.stdout
+            done = _follow(argv, folder, variables, phase_run, on_line)
+            output = done.stdout
         except CommandTimedOut as failure:
-            said = failure.done.stdout
+            output = failure.done.stdout
     task = named[-1] if named else ""
     names = [machine.name for machine in environment.machines]
-    end = CommandEnd(Path(argv[0]).name, done, said, task, wanted.log, names, wanted.timeout)
+    end = CommandEnd(Path(argv[0]).name, done, output, task, phase_run.log, names, phase_run.timeout)
     error, machines = verdict(end, result)
     if error is not None:
         raise blamed(error, machines, environment.names, environment.tunnels, began)
@@ -263,14 +263,14 @@ def by_hand(variables: Path, folder: Path, argv: Sequence[str]) -> str:
 
 
 def _follow(
-    argv: Sequence[str], folder: Path, variables: Mapping[str, str], wanted: PhaseRun, on_line: Callable[[str], None]
+    argv: Sequence[str], folder: Path, variables: Mapping[str, str], phase_run: PhaseRun, on_line: Callable[[str], None]
 ) -> Completed:
     guard = call(command_guard.__name__, str(GRACE_SECONDS))
     return follow(
         [*DIES_WITH_US, *guard, *argv],
-        timeout=wanted.timeout,
+        timeout=phase_run.timeout,
         grace=GRACE_SECONDS + GUARD_SECONDS,
-        log=wanted.log,
+        log=phase_run.log,
         on_line=on_line,
         cwd=folder,
         env=variables,
@@ -278,10 +278,10 @@ def _follow(
 
 
 @contextmanager
-def _folders(wanted: PhaseRun) -> Iterator[None]:
+def _folders(phase_run: PhaseRun) -> Iterator[None]:
     """Make a program's own folders; the one for the phase alone goes with it."""
-    folders = folders_of(wanted)
-    wanted.log.parent.mkdir(parents=True, exist_ok=True)
+    folders = folders_of(phase_run)
+    phase_run.log.parent.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(folders.temporary, ignore_errors=True)
     for folder in (folders.state, folders.temporary):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -309,14 +309,14 @@ class Commands:
         """Return the program of a phase with what it needs around it; the phase that was run last left that there."""
         return by_hand(machines.files.phase_environment, self._folder(phase), self._argv(phase))
 
-    def run(self, wanted: PhaseRun) -> PhaseOutcome:
+    def run(self, phase_run: PhaseRun) -> PhaseOutcome:
         """Run the program of a phase."""
-        phase = wanted.phase.name
+        phase = phase_run.phase.name
         extra = dict(self.product.phases[phase].environment)
-        run_command(wanted, self.product, self._argv(phase), self._folder(phase), extra)
-        environment = wanted.environment
+        run_command(phase_run, self.product, self._argv(phase), self._folder(phase), extra)
+        environment = phase_run.environment
         names = [machine.name for machine in environment.machines]
-        changed = read_result(environment.files.result(wanted.stage), names)[0].changed if wanted.again else ()
+        changed = read_result(environment.files.result(phase_run.stage), names)[0].changed if phase_run.again else ()
         return PhaseOutcome(Path(self._argv(phase)[0]).name, changed=changed)
 
     def _argv(self, phase: str) -> list[str]:

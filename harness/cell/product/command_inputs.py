@@ -42,8 +42,8 @@ def _host(environment: Environment, machine: Machine, control: Path) -> Iterator
     seconds = machine.connect_seconds
     options = ssh_options(environment.private_key, control, machine.tunnels, connect_seconds=seconds)
     for flag, value in zip(options[::2], options[1::2], strict=True):
-        key, _, said = value.partition("=") if flag == "-o" else ("IdentityFile", "", value)
-        yield f"  {key} {said if key == 'ProxyCommand' else _quoted(said)}"
+        key, _, setting = value.partition("=") if flag == "-o" else ("IdentityFile", "", value)
+        yield f"  {key} {setting if key == 'ProxyCommand' else _quoted(setting)}"
 
 
 def _quoted(value: str) -> str:
@@ -62,19 +62,19 @@ def joining(cell: Cell, stage: str) -> tuple[str, ...]:
     return tuple(name for name in phase.machines if name not in {*there, *phase.lost})
 
 
-def write_files(wanted: PhaseRun, product: Product) -> None:
+def write_files(phase_run: PhaseRun, product: Product) -> None:
     """Write the inventory in forms that any program reads, and the variables as JSON, beside Ansible's."""
-    environment, files = wanted.environment, wanted.environment.files
+    environment, files = phase_run.environment, phase_run.environment.files
     control = control_directory(environment.run, environment.cell.id)
     control.mkdir(mode=0o700, exist_ok=True)
     write_atomically(files.ssh_config, ssh_config(environment, control))
-    write_atomically(files.machines, _json(inventory_of(wanted, product)))
-    write_atomically(files.variables_json, _json(wanted.variables))
+    write_atomically(files.machines, _json(inventory_of(phase_run, product)))
+    write_atomically(files.variables_json, _json(phase_run.variables))
 
 
-def inventory_of(wanted: PhaseRun, product: Product) -> dict[str, Any]:
+def inventory_of(phase_run: PhaseRun, product: Product) -> dict[str, Any]:
     """Return the machines of a phase: how each is reached, its groups by our names and the product's, what it does."""
-    phase, new = wanted.phase, joining(wanted.environment.cell, wanted.stage)
+    phase, new = phase_run.phase, joining(phase_run.environment.cell, phase_run.stage)
 
     def one(machine: Machine) -> dict[str, Any]:
         groups = [name for group in GROUPS if group in machine.groups for name in (group, *product.group_names(group))]
@@ -84,7 +84,7 @@ def inventory_of(wanted: PhaseRun, product: Product) -> dict[str, Any]:
             **({"ipv6_address": machine.ipv6_address} if machine.ipv6_address else {}),
             "port": machine.port,
             "user": machine.user,
-            "private_key": str(wanted.environment.private_key),
+            "private_key": str(phase_run.environment.private_key),
             "groups": list(dict.fromkeys(groups)),
             "joins": machine.name in new,
             "leaves": machine.name in phase.removed,
@@ -92,9 +92,9 @@ def inventory_of(wanted: PhaseRun, product: Product) -> dict[str, Any]:
         }
 
     return {
-        "cell": wanted.environment.cell.id,
+        "cell": phase_run.environment.cell.id,
         "phase": phase.name,
-        "machines": [one(machine) for machine in wanted.environment.machines],
+        "machines": [one(machine) for machine in phase_run.environment.machines],
     }
 
 
@@ -113,23 +113,23 @@ class Folders:
     temporary: Path
 
 
-def folders_of(wanted: PhaseRun) -> Folders:
+def folders_of(phase_run: PhaseRun) -> Folders:
     """Return the folders of a phase's program: where `vmatrix reap` finds them, and not in the run's directory."""
-    own = control_directory(wanted.environment.run, wanted.environment.cell.id) / "command"
-    return Folders(own / "state", own / f"tmp-{wanted.stage}")
+    own = control_directory(phase_run.environment.run, phase_run.environment.cell.id) / "command"
+    return Folders(own / "state", own / f"tmp-{phase_run.stage}")
 
 
-def environment_of(wanted: PhaseRun) -> dict[str, str]:
+def environment_of(phase_run: PhaseRun) -> dict[str, str]:
     """Return the environment variables of a phase's program."""
-    environment, phase, files = wanted.environment, wanted.phase, wanted.environment.files
-    folders, reached = folders_of(wanted), [m for m in environment.machines if m.name not in phase.lost]
+    environment, phase, files = phase_run.environment, phase_run.phase, phase_run.environment.files
+    folders, reached = folders_of(phase_run), [m for m in environment.machines if m.name not in phase.lost]
     paths = {
         names.INVENTORY: files.machines,
         names.SSH_CONFIG: files.ssh_config,
         names.ANSIBLE_INVENTORY: files.hosts,
         names.VARIABLES: files.variables_json,
         names.GUEST_KUBECONFIG: files.kubeconfig,
-        names.RESULT: files.result(wanted.stage),
+        names.RESULT: files.result(phase_run.stage),
         names.STATE: folders.state,
         names.TEMPORARY: folders.temporary,
         "TMPDIR": folders.temporary,
@@ -138,25 +138,25 @@ def environment_of(wanted: PhaseRun) -> dict[str, str]:
     return {
         names.CELL: environment.cell.id,
         names.PHASE: phase.name,
-        names.PHASE_SECONDS: f"{wanted.timeout:.0f}",
+        names.PHASE_SECONDS: f"{phase_run.timeout:.0f}",
         names.MACHINES: " ".join(m.name for m in reached),
-        names.JOINING: " ".join(joining(environment.cell, wanted.stage)),
+        names.JOINING: " ".join(joining(environment.cell, phase_run.stage)),
         names.LEAVING: " ".join(phase.removed),
         names.LOST: " ".join(phase.lost),
         **{name: str(path.absolute()) for name, path in paths.items()},
-        names.MIRROR_URL: str(wanted.variables.get("cluster_mirror_url", "")),
-        names.IMAGE_REGISTRY: str(wanted.variables.get("cluster_image_registry", "")),
+        names.MIRROR_URL: str(phase_run.variables.get("cluster_mirror_url", "")),
+        names.IMAGE_REGISTRY: str(phase_run.variables.get("cluster_image_registry", "")),
         **{f"{names.GROUP}{g.upper()}": _listed(m for m in reached if g in m.groups) for g in GROUPS},
         **{f"{names.ADDRESS}{_word(m.name)}": m.address for m in environment.machines},
-        **_each(wanted.variables),
-        **({SOURCES: str(sources)} if (sources := wanted.variables.get("product_sources")) else {}),
+        **_each(phase_run.variables),
+        **({SOURCES: str(sources)} if (sources := phase_run.variables.get("product_sources")) else {}),
     }
 
 
 def _each(variables: Mapping[str, Any]) -> dict[str, str]:
     """Return an environment variable for each variable that Linux takes: longer ones are in the file of all."""
-    found = {f"{names.VARIABLE}{name}": text(value) for name, value in variables.items()}
-    return {name: value for name, value in found.items() if len(f"{name}={value}".encode()) < LONGEST}
+    environment = {f"{names.VARIABLE}{name}": text(value) for name, value in variables.items()}
+    return {name: value for name, value in environment.items() if len(f"{name}={value}".encode()) < LONGEST}
 
 
 def text(value: Any) -> str:

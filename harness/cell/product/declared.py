@@ -45,33 +45,37 @@ ABSENT = "nothing"
 UID = "{.metadata.uid}"
 
 
-def refuse_different(watched: Watched, wanted: PhaseRun) -> None:
+def refuse_different(watched: Watched, phase_run: PhaseRun) -> None:
     """Compare everything that the product's file names.
 
     Raises:
         ProductError: with all that differs.
     """
-    found = [*_expected(watched, wanted), *_variables(watched, wanted), *_machines(watched, wanted.phase)]
-    if found:
+    differences = [
+        *_expected(watched, phase_run),
+        *_variables(watched, phase_run),
+        *_machines(watched, phase_run.phase),
+    ]
+    if differences:
         hint = "the objects' status does not tell what the cell asked for"
-        raise ProductError(found[0], hint=hint, detail="\n".join(found))
+        raise ProductError(differences[0], hint=hint, detail="\n".join(differences))
 
 
-def _expected(watched: Watched, wanted: PhaseRun) -> Iterator[str]:
+def _expected(watched: Watched, phase_run: PhaseRun) -> Iterator[str]:
     for variable, where in watched.options.expected.items():
-        value, found = wanted.variables.get(variable), watched.value(where)
-        if value is not None and str(found) != str(value):
-            yield f"{_place(watched, where)} is {found!r}, and {variable} is {value!r}"
+        value, observed = phase_run.variables.get(variable), watched.value(where)
+        if value is not None and str(observed) != str(value):
+            yield f"{_place(watched, where)} is {observed!r}, and {variable} is {value!r}"
 
 
-def _variables(watched: Watched, wanted: PhaseRun) -> Iterator[str]:
+def _variables(watched: Watched, phase_run: PhaseRun) -> Iterator[str]:
     """Yield each variable that the cluster was not made with; they are compared as the JSON that an API keeps."""
     where = watched.options.variables
     if where is None:
         return
-    found = watched.value(where)
-    known = found if isinstance(found, Mapping) else {}
-    for name, value in sorted(wanted.variables.items()):
+    observed = watched.value(where)
+    known = observed if isinstance(observed, Mapping) else {}
+    for name, value in sorted(phase_run.variables.items()):
         if name not in where.but and (name not in known or _json(known[name]) != _json(value)):
             has = _short(known[name]) if name in known else ABSENT
             yield f"{_place(watched, where)} has {has} for {name}, which is {_short(value)}"
@@ -82,9 +86,9 @@ def _machines(watched: Watched, phase: Phase) -> Iterator[str]:
     if where is None:
         return
     left = sorted(name for name in phase.machines if name not in (*phase.removed, *phase.lost))
-    found = watched.value(where)
-    if not isinstance(found, list) or sorted(map(str, found)) != left:
-        yield f"{_place(watched, where)} is {_short(found)}, and the machines of the cluster are {', '.join(left)}"
+    names = watched.value(where)
+    if not isinstance(names, list) or sorted(map(str, names)) != left:
+        yield f"{_place(watched, where)} is {_short(names)}, and the machines of the cluster are {', '.join(left)}"
 
 
 def _place(watched: Watched, where: InObject) -> str:
@@ -97,12 +101,12 @@ def read_values(watched: Watched, read: Mapping[str, InObject]) -> dict[str, Any
     Raises:
         ProductError: an object, or the value in it, is not there.
     """
-    found = {name: watched.value(where) for name, where in read.items()}
-    for name, value in found.items():
+    values = {name: watched.value(where) for name, where in read.items()}
+    for name, value in values.items():
         if value is None:
             of = f"{_place(watched, read[name])} {read[name].name or watched.options.object.name}"
             raise ProductError(f"there is no {of}", hint=f"it is `read.{name}` of the phase")
-    return found
+    return values
 
 
 def _json(value: Any) -> str:
@@ -149,8 +153,8 @@ class DeclaredProduct:
     def command(self, phase: str, machines: Environment) -> str:
         """Return the kubectl command of a phase; the file has what the phase that was run last has applied."""
         edit, parts, target = self.product.phases[phase], list[str](), self._options.object
-        for one in edit.deleted:
-            parts.append(f"kubectl --namespace {machines.namespace} delete {one.kind.lower()} {one.name}")
+        for obj in edit.deleted:
+            parts.append(f"kubectl --namespace {machines.namespace} delete {obj.kind.lower()} {obj.name}")
         if edit.apply is not None:
             file = pasteable([machines.files.applied])
             parts.append(f"kubectl --namespace {machines.namespace} apply --server-side --filename {file}")
@@ -158,34 +162,34 @@ class DeclaredProduct:
             parts.append(f"kubectl --namespace {machines.namespace} delete {target.kind.lower()} {target.name}")
         return " && ".join(parts)
 
-    def run(self, wanted: PhaseRun) -> PhaseOutcome:
+    def run(self, phase_run: PhaseRun) -> PhaseOutcome:
         """Install what is needed, edit the objects, and wait until the controllers are done."""
-        if wanted.outer is None:
+        if phase_run.outer is None:
             raise HarnessBug("a declared phase has no infra cluster to apply its objects to")
-        phase = _DeclaredPhase(wanted, wanted.outer, self._options, self._directory)
-        wanted.log.parent.mkdir(parents=True, exist_ok=True)
-        wanted.log.touch()
-        before = phase.traces() if wanted.again else {}
-        phase.run(self.product.phases[wanted.phase.name])
-        changed = new_traces(before, phase.traces()) if wanted.again else ()
+        phase = _DeclaredPhase(phase_run, phase_run.outer, self._options, self._directory)
+        phase_run.log.parent.mkdir(parents=True, exist_ok=True)
+        phase_run.log.touch()
+        before = phase.traces() if phase_run.again else {}
+        phase.run(self.product.phases[phase_run.phase.name])
+        changed = new_traces(before, phase.traces()) if phase_run.again else ()
         return PhaseOutcome(f"{self._options.object.kind} {self._options.object.name}", changed=changed)
 
-    def make(self, wanted: PhaseRun, planned: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
+    def make(self, phase_run: PhaseRun, planned: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
         """Have the controllers make machines; return the machines' addresses by name.
 
         Args:
-            wanted: what comes first; it has no machines yet.  planned: what templates are given of each machine.
+            phase_run: what comes first; it has no machines yet.  planned: what templates are given of each machine.
         """
         makes = self._options.makes
-        if wanted.outer is None or makes is None:
+        if phase_run.outer is None or makes is None:
             raise HarnessBug("there is nothing to make machines of, or no infra cluster to make them in")
-        wanted.log.parent.mkdir(parents=True, exist_ok=True)
-        wanted.log.touch()
+        phase_run.log.parent.mkdir(parents=True, exist_ok=True)
+        phase_run.log.touch()
         try:
-            return _DeclaredPhase(wanted, wanted.outer, self._options, self._directory).make(makes, planned)
+            return _DeclaredPhase(phase_run, phase_run.outer, self._options, self._directory).make(makes, planned)
         except VmatrixError as failure:
-            failure.paths = (*failure.paths, wanted.log)
-            keep_controllers(wanted.outer.cluster, wanted.environment.namespace, wanted.log)
+            failure.paths = (*failure.paths, phase_run.log)
+            keep_controllers(phase_run.outer.cluster, phase_run.environment.namespace, phase_run.log)
             raise
 
     @property
@@ -247,10 +251,10 @@ class _DeclaredPhase:
         """Return what shows afterwards that controllers had something to do: the object's generation, and Jobs."""
         watched = Watched(self.outer, self.wanted.environment.namespace, self.options, self.wanted.on_task)
         target, selector = self.options.object, self.options.logs.jobs if self.options.logs is not None else None
-        found = self.outer.cluster.get(watched.resource_at(), target.name, watched.namespace) or {}
-        seen = {f"generation of {target.kind} {target.name}": str(dig(found, "metadata", "generation") or "none")}
+        obj = self.outer.cluster.get(watched.resource_at(), target.name, watched.namespace) or {}
+        trace = {f"generation of {target.kind} {target.name}": str(dig(obj, "metadata", "generation") or "none")}
         made = jobs(self.outer.cluster, watched.namespace, selector) if selector is not None else {}
-        return {**seen, **{f"Job {name}": uid for uid, name in made.items()}}
+        return {**trace, **{f"Job {name}": uid for uid, name in made.items()}}
 
     @contextmanager
     def _disturbed(self, selector: str | None) -> Iterator[None]:
@@ -281,7 +285,7 @@ class _DeclaredPhase:
         values = {**given(self.wanted, self.outer, makes=True), "planned": list(planned)}
         apply_all(self.outer.cluster, namespace, objects(makes.apply, values, self.directory, seconds), deadline)
         watched = Watched(self.outer, namespace, self.options, self.wanted.on_task)
-        return addresses(watched, makes, [str(one["name"]) for one in planned], deadline)
+        return addresses(watched, makes, [str(machine["name"]) for machine in planned], deadline)
 
     def _install(self, namespace: str) -> None:
         kinds = [obj for source in self.options.install.cluster for obj in self._rendered(source)]
@@ -321,17 +325,17 @@ class _DeclaredPhase:
         """Delete objects that are there, and wait until others of their names are."""
         guest = self._guest() if self.wanted.phase.delivery_into else None
         cluster, namespace = guest or self.outer.cluster, watched.namespace
-        for one in objects:
-            at = InObject(apiVersion=one.apiVersion, kind=one.kind, path=UID)
-            where = watched.resource_at(at) if guest is None else served(guest, one.apiVersion, one.kind, deadline)
-            what = f"{one.kind} {one.name}"
-            before = dig(cluster.get(where, one.name, namespace), "metadata", "uid")
+        for obj in objects:
+            at = InObject(apiVersion=obj.apiVersion, kind=obj.kind, path=UID)
+            where = watched.resource_at(at) if guest is None else served(guest, obj.apiVersion, obj.kind, deadline)
+            what = f"{obj.kind} {obj.name}"
+            before = dig(cluster.get(where, obj.name, namespace), "metadata", "uid")
             if before is None:
                 raise ProductError(f"there is no {what} to delete", hint="an earlier phase of the scenario makes it")
-            cluster.delete(where, one.name, namespace)
+            cluster.delete(where, obj.name, namespace)
             self._log(f"deleted {what}")
 
-            def look(where: Resource = where, name: str = one.name, before: str = before) -> bool | NotYet:
+            def look(where: Resource = where, name: str = obj.name, before: str = before) -> bool | NotYet:
                 now = dig(cluster.get(where, name, namespace), "metadata", "uid")
                 return now not in (None, before) or NotYet("it is not there" if now is None else "it is being deleted")
 
@@ -350,12 +354,14 @@ class _DeclaredPhase:
 
     def _keep_kubeconfig(self, namespace: str) -> None:
         place = self.options.kubeconfig
-        found = self.outer.cluster.get(SECRET, place.secret, namespace) or {}
-        held = (found.get("data") or {}).get(place.key)
+        secret = self.outer.cluster.get(SECRET, place.secret, namespace) or {}
+        held = (secret.get("data") or {}).get(place.key)
         if held is None:
-            said = f"Secret {place.secret} has no key {place.key}" if found else f"there is no Secret {place.secret}"
+            trouble = (
+                f"Secret {place.secret} has no key {place.key}" if secret else f"there is no Secret {place.secret}"
+            )
             hint = "see `kubeconfig` of the product"
-            raise ProductError(f"{said}, where the guest's kubeconfig should be", hint=hint)
+            raise ProductError(f"{trouble}, where the guest's kubeconfig should be", hint=hint)
         try:
             text = base64.b64decode(held, validate=True).decode()
         except (binascii.Error, UnicodeDecodeError) as error:

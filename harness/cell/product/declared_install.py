@@ -110,9 +110,9 @@ def _wait_for_guests(cluster: Cluster, deployment: Json, deadline: Deadline) -> 
 
 def _apply_with(cluster: Cluster, namespace: str, objects: Sequence[Json], deadline: Deadline) -> None:
     """Apply objects that are in no namespace, and that the garbage collector takes away with one."""
-    found = cluster.get(NAMESPACE, namespace)
+    owner = cluster.get(NAMESPACE, namespace)
     owners = (
-        [{"apiVersion": "v1", "kind": "Namespace", "name": namespace, "uid": found["metadata"]["uid"]}] if found else []
+        [{"apiVersion": "v1", "kind": "Namespace", "name": namespace, "uid": owner["metadata"]["uid"]}] if owner else []
     )
     for obj in objects:
         meta = {**obj["metadata"], "ownerReferences": owners}
@@ -140,16 +140,16 @@ def served(cluster: Cluster, api_version: str, kind: str, deadline: Deadline) ->
         raise BadInput(f"the cluster does not serve {api_version} {kind}", hint=hint) from late
 
 
-def _holds(there: Json, wanted: Json, digest: str) -> bool:
+def _holds(there: Json, desired: Json, digest: str) -> bool:
     """Tell whether an object need not be applied. Raises BadInput where neither is an extension of the other."""
     if dig(there, "metadata", "annotations", DIGEST) == digest:
         return True
-    if wanted["kind"] != CRD.kind:
+    if desired["kind"] != CRD.kind:
         return False
-    has, wants = set(_fields(there["spec"])), set(_fields(wanted["spec"]))
+    has, wants = set(_fields(there["spec"])), set(_fields(desired["spec"]))
     if has - wants and wants - has:
         raise BadInput(
-            f"{named(wanted)} in the infra cluster is of another revision: it has {_some(has - wants)}, and lacks "
+            f"{named(desired)} in the infra cluster is of another revision: it has {_some(has - wants)}, and lacks "
             f"{_some(wants - has)}",
             hint="use an infra cluster of its own, or delete that definition when no cell uses it",
         )
@@ -174,23 +174,23 @@ def _some(paths: set[str]) -> str:
 
 def _wait_established(cluster: Cluster, name: str, deadline: Deadline) -> None:
     def look() -> bool | NotYet:
-        found = cluster.get(CRD, name)
-        return is_condition(found, "Established", "True") or NotYet("it is not Established")
+        definition = cluster.get(CRD, name)
+        return is_condition(definition, "Established", "True") or NotYet("it is not Established")
 
     until(look, deadline=deadline, what=f"the kind {name} to be served")
 
 
 def _wait_available(cluster: Cluster, namespace: str, name: str, watch: PodWatch, deadline: Deadline) -> None:
     def look() -> bool | NotYet:
-        found = cluster.get(DEPLOYMENT, name, namespace)
-        if found is None:
+        deployment = cluster.get(DEPLOYMENT, name, namespace)
+        if deployment is None:
             raise ProductError(f"Deployment {name} is gone, which was applied just now")
         watch.refuse_broken()
-        current = (dig(found, "status", "observedGeneration") or 0) >= found["metadata"]["generation"]
-        updated = (dig(found, "status", "updatedReplicas") or 0) >= (dig(found, "spec", "replicas") or 0)
-        if current and updated and is_condition(found, "Available", "True"):
+        current = (dig(deployment, "status", "observedGeneration") or 0) >= deployment["metadata"]["generation"]
+        updated = (dig(deployment, "status", "updatedReplicas") or 0) >= (dig(deployment, "spec", "replicas") or 0)
+        if current and updated and is_condition(deployment, "Available", "True"):
             return True
-        return NotYet(watch.said() or f"{dig(found, 'status', 'availableReplicas') or 0} replicas are available")
+        return NotYet(watch.said() or f"{dig(deployment, 'status', 'availableReplicas') or 0} replicas are available")
 
     try:
         until(look, deadline=deadline, what=f"Deployment {name} to be available", describe=watch.described)
@@ -254,7 +254,14 @@ def _pod_storage_class(cluster: Cluster) -> str:
     That is so on the infra clusters that vmatrix makes, which all have this provisioner. "" is the default class.
     """
     classes = cluster.list(STORAGE_CLASS).items
-    return next((str(one["metadata"]["name"]) for one in classes if one.get("provisioner") == LOCAL_PATH), "")
+    return next(
+        (
+            str(storage_class["metadata"]["name"])
+            for storage_class in classes
+            if storage_class.get("provisioner") == LOCAL_PATH
+        ),
+        "",
+    )
 
 
 def objects(source: str | Manifests, values: Mapping[str, Any], directory: Path, seconds: float) -> list[Json]:
@@ -268,8 +275,8 @@ def objects(source: str | Manifests, values: Mapping[str, Any], directory: Path,
     else:
         name = str(directory / source)
         text = rendered(source, values, directory) if source.endswith(TEMPLATE) else read_text(Path(name))
-    found = yaml_text.documents(text, name, hint=HINT)
-    flat = [one for obj in found for one in _items(obj)]
+    documents = yaml_text.documents(text, name, hint=HINT)
+    flat = [item for obj in documents for item in _items(obj)]
     for obj in flat:
         meta = obj.get("metadata") if isinstance(obj, Mapping) else None
         if not isinstance(meta, Mapping) or not all((meta.get("name"), obj.get("apiVersion"), obj.get("kind"))):

@@ -51,11 +51,11 @@ class PodWatch:
             if isinstance(trouble, ProductError) or time.monotonic() - began > patience:
                 raise trouble
 
-    def verdict(self, said: str, detail: str) -> VmatrixError:
+    def verdict(self, message: str, detail: str) -> VmatrixError:
         """Return the error of a wait that was in vain: the pods' trouble, if they have any, else the product's."""
         trouble = next(self._troubles(), None)
         hint = "the phase's log has the controllers' own words"
-        return trouble or ProductError(said, hint=hint, detail=f"{detail}\n{self.described()}".strip())
+        return trouble or ProductError(message, hint=hint, detail=f"{detail}\n{self.described()}".strip())
 
     def said(self) -> str:
         """Return what is wrong now, "" when nothing is."""
@@ -90,21 +90,21 @@ def _trouble(pod: Json) -> Iterator[VmatrixError]:
     for state in dig(pod, "status", "containerStatuses") or []:
         waiting = dig(state, "state", "waiting") or {}
         if waiting.get("reason") in NOT_PULLED:
-            said = f"the image {state.get('image')} of {name} cannot be pulled: {waiting.get('message', '')}"
-            yield HarnessBug(said, hint="the run pushes it into the registry, which the node must be able to read")
+            message = f"the image {state.get('image')} of {name} cannot be pulled: {waiting.get('message', '')}"
+            yield HarnessBug(message, hint="the run pushes it into the registry, which the node must be able to read")
         crashes = state.get("restartCount", 0) - kills_of(pod)
         if waiting.get("reason") == "CrashLoopBackOff" and crashes >= CRASHES:
             last = dig(state, "lastState", "terminated") or {}
-            said = f"container {state['name']} of {name} crashes (exit code {last.get('exitCode')})"
+            message = f"container {state['name']} of {name} crashes (exit code {last.get('exitCode')})"
             hint = "the phase's log ends with its last lines"
-            yield ProductError(said, hint=hint, detail=str(last.get("message", "")))
+            yield ProductError(message, hint=hint, detail=str(last.get("message", "")))
 
 
 def jobs(cluster: Cluster, namespace: str, selector: str) -> dict[str, str]:
     """Return the Jobs of a selector: names by uid, oldest first."""
-    found = cluster.list(JOB, namespace, labels=selector).items
-    found.sort(key=lambda job: str(job["metadata"].get("creationTimestamp", "")))
-    return {str(job["metadata"]["uid"]): str(job["metadata"]["name"]) for job in found}
+    listed = cluster.list(JOB, namespace, labels=selector).items
+    listed.sort(key=lambda job: str(job["metadata"].get("creationTimestamp", "")))
+    return {str(job["metadata"]["uid"]): str(job["metadata"]["name"]) for job in listed}
 
 
 def keep_logs(cluster: Cluster, namespace: str, names: Iterator[str], log: Path) -> None:
@@ -125,11 +125,11 @@ def _append(cluster: Cluster, pod: Json, what: str, log: Path, tail: int | None)
     name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
     for container in pod["spec"]["containers"]:
         try:
-            said = cluster.pod_log(namespace, name, container=container["name"], tail=tail)
+            text = cluster.pod_log(namespace, name, container=container["name"], tail=tail)
         except VmatrixError as error:  # a pod that never ran has no log; that must not hide why
-            said = f"(no log: {error.summary})"
+            text = f"(no log: {error.summary})"
         with log.open("a", encoding="utf-8") as file:
-            file.write(f"==== {what}, pod {name}, container {container['name']}\n{said.rstrip()}\n")
+            file.write(f"==== {what}, pod {name}, container {container['name']}\n{text.rstrip()}\n")
 
 
 LOOKS_SECONDS = 1.0  # between looks: progress is shown about so often
@@ -154,13 +154,13 @@ class Watched:
         name, done = self.options.object.name, self.options.done
 
         def look() -> Json | NotYet:
-            found = self.outer.cluster.get(resource, name, self.namespace)
-            if found is None:
+            obj = self.outer.cluster.get(resource, name, self.namespace)
+            if obj is None:
                 return NotYet("the object is not there")
-            self.on_task(self._progress(found))
-            self._refuse_failed(found)
+            self.on_task(self._progress(obj))
+            self._refuse_failed(obj)
             watch.refuse_broken()
-            return found if (lacking := _lacking(found, done)) is None else lacking
+            return obj if (lacking := _lacking(obj, done)) is None else lacking
 
         made: Json = self._until(look, f"{self._what} to be {done.condition}", watch, deadline)
         return made
@@ -182,17 +182,17 @@ class Watched:
                 failures = failures + 1 if self._is_failed(own) else 0
                 if failures > PASSING_LOOKS:
                     self._refuse_failed(own)
-            found = self.outer.cluster.get(resource, other.name, self.namespace)
-            if found is None:
+            obj = self.outer.cluster.get(resource, other.name, self.namespace)
+            if obj is None:
                 return NotYet("the object is not there")
-            lacking = _lacking(found, other)  # first, as a phase may wait for a failure of its own
-            if lacking is not None and other.failed is not None and _has_failed(found, other.failed, other.observed):
-                raise failure(f"{other.kind} {other.name} is {other.failed}", _said(found, other.failed), None)
+            lacking = _lacking(obj, other)  # first, as a phase may wait for a failure of its own
+            if lacking is not None and other.failed is not None and _has_failed(obj, other.failed, other.observed):
+                raise failure(f"{other.kind} {other.name} is {other.failed}", _said(obj, other.failed), None)
             watch.refuse_broken()
             return True if lacking is None else lacking
 
-        wanted = other.condition if other.reason is None else f"{other.reason} ({other.condition})"
-        self._until(look, f"{other.kind} {other.name} to be {wanted}", watch, deadline)
+        reason = other.condition if other.reason is None else f"{other.reason} ({other.condition})"
+        self._until(look, f"{other.kind} {other.name} to be {reason}", watch, deadline)
 
     def wait(self, look: Callable[[], Any], what: str, deadline: Deadline) -> Any:
         """Look until there is an answer, or the controllers do not run; raises as `wait_done`."""
@@ -209,24 +209,24 @@ class Watched:
         resource, watch = self.resource_at(), PodWatch(self.outer, self.namespace)
 
         def look() -> bool | NotYet:
-            found = self.outer.cluster.get(resource, self.options.object.name, self.namespace)
-            if found is None:
+            obj = self.outer.cluster.get(resource, self.options.object.name, self.namespace)
+            if obj is None:
                 return True
-            self.on_task(self._progress(found))
-            self._refuse_failed(found)
+            self.on_task(self._progress(obj))
+            self._refuse_failed(obj)
             watch.refuse_broken()
-            held = ", ".join(found["metadata"].get("finalizers") or [])
+            held = ", ".join(obj["metadata"].get("finalizers") or [])
             return NotYet(f"held by {held}" if held else "it is still there")
 
         self._until(look, f"{self._what} to be gone", watch, deadline)
 
-    def value(self, where: InObject, found: Json | None = None) -> Any:
+    def value(self, where: InObject, obj: Json | None = None) -> Any:
         """Return the value at a place in an object, None where there is none."""
         own = self.options.object
-        if found is None or where.kind is not None or where.name is not None:
+        if obj is None or where.kind is not None or where.name is not None:
             resource = self.resource_at(where)
-            found = self.outer.cluster.get(resource, where.name or own.name, self.namespace)
-        return value_at(found, where.path)
+            obj = self.outer.cluster.get(resource, where.name or own.name, self.namespace)
+        return value_at(obj, where.path)
 
     @property
     def _what(self) -> str:
@@ -237,12 +237,12 @@ class Watched:
         own = self.options.object
         version = (where.apiVersion if where is not None else None) or own.apiVersion
         kind = (where.kind if where is not None else None) or own.kind
-        found = resource_of(self.outer.cluster, version, kind)
-        if found is None:
+        resource = resource_of(self.outer.cluster, version, kind)
+        if resource is None:
             raise ProductError(
                 f"the infra cluster does not serve {version} {kind}", hint="is it in `install` of the product?"
             )
-        return found
+        return resource
 
     def _until(self, look: Any, what: str, watch: PodWatch, deadline: Deadline) -> Any:
         try:
@@ -250,59 +250,59 @@ class Watched:
         except TimedOut as late:
             raise watch.verdict(late.summary, late.detail) from late
 
-    def _progress(self, found: Json) -> str:
-        at = self.value(self.options.progress, found) if self.options.progress is not None else None
+    def _progress(self, obj: Json) -> str:
+        at = self.value(self.options.progress, obj) if self.options.progress is not None else None
         if isinstance(at, Mapping):
             at = " / ".join(str(at[key]) for key in ("play", "task") if at.get(key))
-        return str(at or _said(found, self.options.done.condition))
+        return str(at or _said(obj, self.options.done.condition))
 
-    def _is_failed(self, found: Json) -> bool:
+    def _is_failed(self, obj: Json) -> bool:
         failed = self.options.failed.condition
-        return is_condition(found, failed, "True") and _observed(found, failed, True)
+        return is_condition(obj, failed, "True") and _observed(obj, failed, True)
 
-    def _refuse_failed(self, found: Json) -> None:
+    def _refuse_failed(self, obj: Json) -> None:
         failed = self.options.failed
-        if not self._is_failed(found):
+        if not self._is_failed(obj):
             return
-        record = self.value(failed.record, found) if failed.record is not None else None
-        raise failure(f"{self._what} is {failed.condition}", _said(found, failed.condition), record)
+        record = self.value(failed.record, obj) if failed.record is not None else None
+        raise failure(f"{self._what} is {failed.condition}", _said(obj, failed.condition), record)
 
 
 def failure(what: str, message: str, record: Any) -> VmatrixError:
     """Return the error of a failed phase: by the record that the product keeps of it, where that says whose fault."""
     known = record if isinstance(record, Mapping) else {}
     where = " on ".join(str(known[key]) for key in ("task", "host") if known.get(key))
-    said = ": ".join(part for part in (what, where, str(known.get("summary") or message)) if part)
+    sentence = ": ".join(part for part in (what, where, str(known.get("summary") or message)) if part)
     blame = {"infra": InfraError, "harness": HarnessBug}.get(str(known.get("blame", "")), ProductError)
-    return blame(said, hint=str(known.get("hint") or "the phase's log has the details"), detail=message)
+    return blame(sentence, hint=str(known.get("hint") or "the phase's log has the details"), detail=message)
 
 
-def _lacking(found: Json, done: DoneWhen) -> NotYet | None:
+def _lacking(obj: Json, done: DoneWhen) -> NotYet | None:
     """Return what an object still lacks to be done, None when it is."""
-    if not _observed(found, done.condition, done.observed):
+    if not _observed(obj, done.condition, done.observed):
         return NotYet("no controller has seen the last edit")
-    going = any(is_condition(found, gone, "True") for gone in done.gone)
-    known = condition(found, done.condition) or {}
+    going = any(is_condition(obj, gone, "True") for gone in done.gone)
+    known = condition(obj, done.condition) or {}
     there = known.get("status") == "True" if done.reason is None else known.get("reason") == done.reason
-    return None if there and not going else NotYet(_said(found, done.condition))
+    return None if there and not going else NotYet(_said(obj, done.condition))
 
 
-def _has_failed(found: Json, kind: str, observed: bool) -> bool:
+def _has_failed(obj: Json, kind: str, observed: bool) -> bool:
     """Tell whether an object has failed as it is now, not as it was before the last edit."""
-    return is_condition(found, kind, "True") and _observed(found, kind, observed)
+    return is_condition(obj, kind, "True") and _observed(obj, kind, observed)
 
 
-def _observed(found: Json, kind: str, wanted: bool) -> bool:
+def _observed(obj: Json, kind: str, checked: bool) -> bool:
     """Tell whether a controller has seen the object as it is now."""
-    if not wanted:
+    if not checked:
         return True
-    seen = [dig(found, "status", "observedGeneration"), (condition(found, kind) or {}).get("observedGeneration")]
-    told = [number for number in seen if number is not None]
-    return bool(told) and all(number >= found["metadata"].get("generation", 0) for number in told)
+    generations = [dig(obj, "status", "observedGeneration"), (condition(obj, kind) or {}).get("observedGeneration")]
+    told = [number for number in generations if number is not None]
+    return bool(told) and all(number >= obj["metadata"].get("generation", 0) for number in told)
 
 
-def _said(found: Json, kind: str) -> str:
-    known = condition(found, kind)
+def _said(obj: Json, kind: str) -> str:
+    known = condition(obj, kind)
     return f"{kind}: {known.get('message') or known.get('reason') or known['status']}" if known else f"no {kind} yet"
 
 
@@ -315,13 +315,13 @@ def addresses(watched: Watched, makes: MadeMachines, names: Sequence[str], deadl
     resource = watched.resource_at(_where(makes))
 
     def look() -> Mapping[str, str] | NotYet:
-        found = {name: watched.outer.cluster.get(resource, name, watched.namespace) or {} for name in names}
-        known = {name: str(value_at(one, makes.address) or "") for name, one in found.items()}
+        machine_objects = {name: watched.outer.cluster.get(resource, name, watched.namespace) or {} for name in names}
+        known = {name: str(value_at(obj, makes.address) or "") for name, obj in machine_objects.items()}
         missing = [name for name in names if not known[name]]
         if not missing:
             return known
         watched.on_task(f"machines {', '.join(missing)}")
-        return NotYet("; ".join(f"{name}: {_untrue_conditions(found[name])}" for name in missing))
+        return NotYet("; ".join(f"{name}: {_untrue_conditions(machine_objects[name])}" for name in missing))
 
     made: Mapping[str, str] = watched.wait(look, f"{makes.kind}s {', '.join(names)} to have addresses", deadline)
     return made
@@ -343,8 +343,8 @@ def _where(makes: MadeMachines) -> InObject:
     return InObject(apiVersion=makes.apiVersion, kind=makes.kind, path=makes.address)
 
 
-def _untrue_conditions(found: Mapping[str, Any]) -> str:
+def _untrue_conditions(obj: Mapping[str, Any]) -> str:
     """Return what a machine's conditions say that are not True."""
-    conditions = dig(found, "status", "conditions") or []
-    said = [f"{c['type']}: {c.get('reason')} {c.get('message', '')}" for c in conditions if c.get("status") != "True"]
-    return ", ".join(said) or "nothing is said of it"
+    conditions = dig(obj, "status", "conditions") or []
+    untrue = [f"{c['type']}: {c.get('reason')} {c.get('message', '')}" for c in conditions if c.get("status") != "True"]
+    return ", ".join(untrue) or "nothing is said of it"

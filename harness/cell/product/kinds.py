@@ -72,8 +72,8 @@ def _prepare(project: Project, cells: Sequence[Cell], tell: Tell) -> None:
 
 def products_of(spec: Spec, cells: Sequence[Cell]) -> list[Product]:
     """Return what is tested in some cells, each product once."""
-    found = [spec.product_of(cell.values) for cell in cells]
-    return [product for number, product in enumerate(found) if product not in found[:number]]
+    products = [spec.product_of(cell.values) for cell in cells]
+    return [product for number, product in enumerate(products) if product not in products[:number]]
 
 
 def refuse_shared(spec: Spec, cells: Sequence[Cell], namespace: str | None) -> None:
@@ -125,15 +125,15 @@ def stale(project: Project | None) -> tuple[StaleEntry, ...]:
         project: this one; None outside of any.
     """
     declared = frozenset(_declared(project)) if project is not None else frozenset()
-    found = []
+    entries = []
     for lock in sorted(cached.root().glob(f"*/{LOCK}*")):
         folder = lock.with_name(lock.name.removeprefix(LOCK))
         if not folder.is_dir() or (cached.finished(folder) and _wanted(folder, declared, project)):
             continue
         with if_unlocked(lock) as free:
             if free:
-                found.append(StaleEntry(folder, sum(path.lstat().st_size for path in folder.rglob("*"))))
-    return tuple(found)
+                entries.append(StaleEntry(folder, sum(path.lstat().st_size for path in folder.rglob("*"))))
+    return tuple(entries)
 
 
 def remove(entry: StaleEntry) -> bool:

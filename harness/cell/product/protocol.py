@@ -98,7 +98,7 @@ class ProductKind(Protocol):
     def command(self, phase: str, machines: Environment) -> str:
         """Return what a person types to run a phase of a cell by hand, or does where there is nothing to type."""
 
-    def run(self, wanted: PhaseRun) -> PhaseOutcome:
+    def run(self, phase_run: PhaseRun) -> PhaseOutcome:
         """Run a phase to its end.
 
         Raises:
@@ -110,9 +110,9 @@ class ProductKind(Protocol):
 class MakesMachines(Protocol):
     """A kind of product that makes the machines of its cells itself."""
 
-    def make(self, wanted: PhaseRun, planned: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
+    def make(self, phase_run: PhaseRun, planned: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
         """Have machines made; return their addresses by name.
 
         Args:
-            wanted: what comes first; it has no machines yet.  planned: what each machine is to be.
+            phase_run: what comes first; it has no machines yet.  planned: what each machine is to be.
         """

@@ -21,42 +21,42 @@ ONE_SOURCE = Cel(
     "has(self.configMap) != has(self.url)",
     "manifests come from one place",
     "set either configMap, or url with sha256",
-    holds=lambda one: (one.config_map is None) != (one.url is None),
+    holds=lambda manifests: (manifests.config_map is None) != (manifests.url is None),
 )
 UNVERIFIED = Cel(
     "!has(self.url) || has(self.sha256)",
     "a file from a URL is only applied if it is the one that was meant",
     "set sha256 to the checksum of the file, as sha256sum prints it",
     ".sha256",
-    holds=lambda one: one.url is None or one.sha256 is not None,
+    holds=lambda manifests: manifests.url is None or manifests.sha256 is not None,
 )
 NO_FILE = Cel(
     "!has(self.sha256) || has(self.url)",
     "sha256 is the checksum of a file from a URL",
     "remove sha256, or set url",
     ".sha256",
-    holds=lambda one: one.sha256 is None or one.url is not None,
+    holds=lambda manifests: manifests.sha256 is None or manifests.url is not None,
 )
 UNKNOWN = Cel(
     f"has(self.manifests) || {_KNOWN}",
     "the playbooks have no add-on of this name",
     f"use {', '.join(BUILT_IN)}, or say with manifests what it consists of",
     ".name",
-    holds=lambda one: one.manifests is not None or one.name in BUILT_IN,
+    holds=lambda addon: addon.manifests is not None or addon.name in BUILT_IN,
 )
 TAKEN = Cel(
     f"!has(self.manifests) || !({_KNOWN})",
     "the playbooks have an add-on of this name",
     "give manifests of your own another name",
     ".name",
-    holds=lambda one: one.manifests is None or one.name not in BUILT_IN,
+    holds=lambda addon: addon.manifests is None or addon.name not in BUILT_IN,
 )
 NO_VERSION = Cel(
     "!has(self.manifests) || !has(self.version)",
     "manifests are of one version, whatever is set here",
     "remove version",
     ".version",
-    holds=lambda one: one.manifests is None or one.version is None,
+    holds=lambda addon: addon.manifests is None or addon.version is None,
 )
 
 

@@ -34,7 +34,9 @@ BY_NAME = Cel(
     "name them in machines.names of every set",
     ".machineSets",
     creating=True,
-    holds=lambda spec: not spec.adopt or all(one.machines.names is not None for one in spec.machine_sets),
+    holds=lambda spec: (
+        not spec.adopt or all(machine_set.machines.names is not None for machine_set in spec.machine_sets)
+    ),
 )
 STACKED = Cel(
     f"!self.adopt || !({IS_SHARED} || {IS_EXTERNAL})",
@@ -46,7 +48,7 @@ STACKED = Cel(
         not spec.adopt
         or not (
             spec.etcd.cluster_ref is not None
-            or any(one.has(ETCD) and not one.has(CONTROL_PLANE) for one in spec.machine_sets)
+            or any(machine_set.has(ETCD) and not machine_set.has(CONTROL_PLANE) for machine_set in spec.machine_sets)
         )
     ),
 )

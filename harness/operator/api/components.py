@@ -212,8 +212,8 @@ GATES_TWICE = Cel(
     holds=lambda settings: (
         not settings.feature_gates
         or (
-            not any(GATES_FLAG in one.extra_args for one in settings.with_flags)
-            and not any(GATES_SETTING in one.config for one in (settings.kubelet, settings.kube_proxy))
+            not any(GATES_FLAG in component.extra_args for component in settings.with_flags)
+            and not any(GATES_SETTING in component.config for component in (settings.kubelet, settings.kube_proxy))
         )
     ),
 )

@@ -64,9 +64,9 @@ def new(kind: str, status: bool | None, reason: str, message: str, moment: datet
     return made if generation is None else {**made, "observedGeneration": generation}
 
 
-def with_conditions(found: Sequence[Json], *wanted: Json) -> list[Json]:
+def with_conditions(conditions_before: Sequence[Json], *changes: Json) -> list[Json]:
     """Return conditions with some set: in their old places, new ones behind; the time stays while the status does."""
-    made = list(found)
-    for one in wanted:
-        made = with_condition(made, one)
+    made = list(conditions_before)
+    for change in changes:
+        made = with_condition(made, change)
     return made

@@ -69,7 +69,7 @@ ONE_REF = Cel(
     "[has(self.branch), has(self.tag), has(self.revision)].filter(one, one).size() <= 1",
     "a Delivery follows one branch, one tag or one revision",
     "set one of branch, tag and revision; with none of them, it follows the default branch",
-    holds=lambda source: sum(one is not None for one in (source.branch, source.tag, source.revision)) <= 1,
+    holds=lambda source: sum(ref is not None for ref in (source.branch, source.tag, source.revision)) <= 1,
 )
 BRANCH_NAME, TAG_NAME = (
     Cel(
@@ -207,7 +207,7 @@ ONE_VALUE = Cel(
     "[has(self.value), has(self.secretKeyRef), has(self.configMapKeyRef)].filter(one, one).size() == 1",
     "a variable has one value",
     "set one of value, secretKeyRef and configMapKeyRef",
-    holds=lambda one: sum(v is not None for v in (one.value, one.secret_key_ref, one.config_map_key_ref)) == 1,
+    holds=lambda env: sum(v is not None for v in (env.value, env.secret_key_ref, env.config_map_key_ref)) == 1,
 )
 
 
@@ -280,7 +280,7 @@ PORTS_TWICE = Cel(
     "two ports of the Service have the same number",
     "give each port a number of its own",
     ".ports",
-    holds=lambda deploy: len({(one.port, one.protocol) for one in deploy.ports}) == len(deploy.ports),
+    holds=lambda deploy: len({(port.port, port.protocol) for port in deploy.ports}) == len(deploy.ports),
 )
 INGRESS_PORT = Cel(
     "!has(self.ingress) || (self.ports.size() > 0 && self.service.type != 'None')",
@@ -297,13 +297,13 @@ INGRESS_NAMED = Cel(
     holds=lambda deploy: (
         deploy.ingress is None
         or deploy.ingress.port is None
-        or any(one.name == deploy.ingress.port for one in deploy.ports)
+        or any(port.name == deploy.ingress.port for port in deploy.ports)
     ),
 )
 PROBED = Cel(
     "self.ports.size() > 0 || ["
     + ", ".join(
-        f"!has(self.probes.{one}) || has(self.probes.{one}.port)" for one in ("readiness", "liveness", "startup")
+        f"!has(self.probes.{probe}) || has(self.probes.{probe}.port)" for probe in ("readiness", "liveness", "startup")
     )
     + "].all(one, one)",
     "a probe needs a port",
@@ -312,8 +312,8 @@ PROBED = Cel(
     holds=lambda deploy: (
         bool(deploy.ports)
         or all(
-            one is None or one.port is not None
-            for one in (deploy.probes.readiness, deploy.probes.liveness, deploy.probes.startup)
+            probe is None or probe.port is not None
+            for probe in (deploy.probes.readiness, deploy.probes.liveness, deploy.probes.startup)
         )
     ),
 )
@@ -442,14 +442,16 @@ DELIVERY_NAME = Cel(
     "the name is too long or has other letters than the names of its Jobs and its Service may have",
     f"use at most {NAME_LENGTH} lower-case letters, digits and '-', a letter first",
     ".metadata.name",
-    holds=lambda one: len(one.metadata.name) <= NAME_LENGTH and re.search(NAME_PATTERN, one.metadata.name) is not None,
+    holds=lambda delivery: (
+        len(delivery.metadata.name) <= NAME_LENGTH and re.search(NAME_PATTERN, delivery.metadata.name) is not None
+    ),
 )
 IMAGE_STAYS = Cel(
     "!has(self.status) || !has(self.status.repository) || self.spec.build.image == self.status.repository",
     "the image's name cannot change after the first build",
     "delete the Delivery and create it again, or use the name that status.repository has",
     ".spec.build.image",
-    holds=lambda one: one.status.repository in (None, one.spec.build.image),
+    holds=lambda delivery: delivery.status.repository in (None, delivery.spec.build.image),
 )
 
 

@@ -50,7 +50,7 @@ def _rules(field: str, known: Allowed) -> Iterator[Cel]:
     """Yield which types have a field, and which need it."""
     there = f"self.{field}.size() > 0" if field == "annotations" else f"has(self.{field})"
     attribute = to_snake(field)
-    types, names = [f"'{one}'" for one in known.types], " or ".join(known.types)
+    types, names = [f"'{type_name}'" for type_name in known.types], " or ".join(known.types)
     yield Cel(
         f"!({there}) || self.type in [{', '.join(types)}]",
         f"an endpoint of this type has no {field}",

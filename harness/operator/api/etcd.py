@@ -98,7 +98,7 @@ class S3Destination(ApiModel):
     def secrets(self) -> tuple[str, ...]:
         """Return the names of the Secrets that it needs."""
         named = (self.secret_ref, self.ca_secret_ref, self.encryption_key_ref)
-        return tuple(dict.fromkeys(one.name for one in named if one is not None))
+        return tuple(dict.fromkeys(reference.name for reference in named if reference is not None))
 
 
 ONE_DESTINATION = Cel(
@@ -180,7 +180,9 @@ SETS = ".machineSets"
 
 
 def _external(spec: Any) -> list[WantedSet]:
-    return [one for one in spec.machine_sets if one.has(ETCD) and not one.has(CONTROL_PLANE)]
+    return [
+        machine_set for machine_set in spec.machine_sets if machine_set.has(ETCD) and not machine_set.has(CONTROL_PLANE)
+    ]
 
 
 def _stacked(spec: Any) -> bool:
@@ -188,16 +190,16 @@ def _stacked(spec: Any) -> bool:
 
 
 def _members(spec: Any) -> int:
-    return sum(one.replicas for one in _external(spec))
+    return sum(machine_set.replicas for machine_set in _external(spec))
 
 
 def _control_planes(spec: Any) -> int:
-    return sum(one.replicas for one in spec.machine_sets if one.has(CONTROL_PLANE))
+    return sum(machine_set.replicas for machine_set in spec.machine_sets if machine_set.has(CONTROL_PLANE))
 
 
 def _unmixed(spec: Any) -> bool:
-    both = any(one.has(ETCD) and one.has(CONTROL_PLANE) for one in spec.machine_sets)
-    return not both or all(one.has(ETCD) == one.has(CONTROL_PLANE) for one in spec.machine_sets)
+    both = any(machine_set.has(ETCD) and machine_set.has(CONTROL_PLANE) for machine_set in spec.machine_sets)
+    return not both or all(machine_set.has(ETCD) == machine_set.has(CONTROL_PLANE) for machine_set in spec.machine_sets)
 
 
 NO_CONTROL_PLANE = Cel(
@@ -276,7 +278,9 @@ MEMBERS_TWICE = Cel(
     "etcd would be both an EtcdCluster and a set of the cluster",
     "remove the role etcd from machineSets, or remove clusterRef",
     REF,
-    holds=lambda spec: spec.etcd.cluster_ref is None or not any(one.has(ETCD) for one in spec.machine_sets),
+    holds=lambda spec: (
+        spec.etcd.cluster_ref is None or not any(machine_set.has(ETCD) for machine_set in spec.machine_sets)
+    ),
 )
 # Fields about members of etcd, each as CEL tells that it is set, and likewise in Python.
 OF_MEMBERS: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (

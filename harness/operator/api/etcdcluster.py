@@ -63,8 +63,9 @@ ETCD_NAME = Cel(
     "the name is too long or has other letters than the names of its Jobs may have",
     f"use at most {NAME_LENGTH} lower-case letters, digits and '-', a letter first",
     ".metadata.name",
-    holds=lambda one: (
-        len(one.metadata.name) <= NAME_LENGTH and re.fullmatch(NAME_PATTERN, one.metadata.name) is not None
+    holds=lambda etcd_cluster: (
+        len(etcd_cluster.metadata.name) <= NAME_LENGTH
+        and re.fullmatch(NAME_PATTERN, etcd_cluster.metadata.name) is not None
     ),
 )
 

@@ -30,7 +30,7 @@ class LabelRequirement(ApiModel):
             "In and NotIn need values, and the others have none",
             "add values, or remove them",
             ".values",
-            holds=lambda one: (one.operator in WITH_VALUES) == bool(one.values),
+            holds=lambda expression: (expression.operator in WITH_VALUES) == bool(expression.values),
         ),
     )
     key: MarkKey = Field(description="Key of the label.")
@@ -54,8 +54,12 @@ class LabelSelector(ApiModel):
     def plain(self) -> dict[str, Any]:
         """Return it as the API server stores it: without what is empty."""
         rules = [
-            {"key": one.key, "operator": one.operator, **({"values": list(one.values)} if one.values else {})}
-            for one in self.match_expressions
+            {
+                "key": expression.key,
+                "operator": expression.operator,
+                **({"values": list(expression.values)} if expression.values else {}),
+            }
+            for expression in self.match_expressions
         ]
         labels = {"matchLabels": dict(self.match_labels)} if self.match_labels else {}
         return {**labels, **({"matchExpressions": rules} if rules else {})}
@@ -126,7 +130,7 @@ class AllowedPort(ApiModel):
             "the range ends before it begins",
             "set endPort to port or more",
             ".endPort",
-            holds=lambda one: one.end_port is None or one.end_port >= one.port,
+            holds=lambda ports: ports.end_port is None or ports.end_port >= ports.port,
         ),
     )
     protocol: Literal["TCP", "UDP", "SCTP"] = Field(default="TCP", description="Protocol.")
@@ -173,8 +177,8 @@ class NetworkPeer(ApiModel):
             "namespaceSelector": self.namespace_selector,
             "ipBlock": self.ip_block,
         }
-        peer = {name: one.plain() for name, one in chosen.items() if one is not None}
-        ports = [one.model_dump(by_alias=True, exclude_none=True) for one in self.ports]
+        peer = {name: selector.plain() for name, selector in chosen.items() if selector is not None}
+        ports = [port.model_dump(by_alias=True, exclude_none=True) for port in self.ports]
         return {direction: [peer], **({"ports": ports} if ports else {})}
 
 

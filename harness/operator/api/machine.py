@@ -239,14 +239,14 @@ class DeclaredMachine(ObjectModel):
     @property
     def address(self) -> str:
         """Return the address at which other machines reach it, "" while it has none."""
-        seen = self.status.infrastructure
-        return self.spec.address or (seen.address if seen is not None else "")
+        infrastructure = self.status.infrastructure
+        return self.spec.address or (infrastructure.address if infrastructure is not None else "")
 
     @property
     def ipv6_address(self) -> str:
         """Return its IPv6 address, "" while it has none."""
-        seen = self.status.infrastructure
-        return self.spec.ipv6_address or (seen.ipv6_address if seen is not None else "")
+        infrastructure = self.status.infrastructure
+        return self.spec.ipv6_address or (infrastructure.ipv6_address if infrastructure is not None else "")
 
     @property
     def families(self) -> tuple[IpFamily, ...]:

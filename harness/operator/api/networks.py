@@ -41,11 +41,11 @@ def network_of(text: str | None) -> IPv4Network | IPv6Network | None:
     if text is None:
         return None
     try:
-        found = ip_network(text)
+        network = ip_network(text)
     except ValueError:
         return None
-    mapped_to_4 = isinstance(found, IPv6Network) and found.network_address.ipv4_mapped is not None
-    return None if mapped_to_4 or re.search("/0[0-9]", text) else found
+    mapped_to_4 = isinstance(network, IPv6Network) and network.network_address.ipv4_mapped is not None
+    return None if mapped_to_4 or re.search("/0[0-9]", text) else network
 
 
 def is_range(text: str) -> bool:
@@ -79,24 +79,24 @@ PLACES = ("pods", "services", "ipv6Pods", "ipv6Services")
 
 
 def _apart(network: ClusterNetwork) -> bool:
-    known = [found for text in network.by_field.values() if (found := network_of(text)) is not None]
-    return not any(one.overlaps(other) for one, other in combinations(known, 2))
+    known = [parsed for text in network.by_field.values() if (parsed := network_of(text)) is not None]
+    return not any(first.overlaps(second) for first, second in combinations(known, 2))
 
 
 IS_NETWORK = "isCIDR(self.{0}) && cidr(self.{0}).masked() == cidr(self.{0})"
 
 
-def _overlap(one: str, other: str) -> str:
+def _overlap(field: str, other: str) -> str:
     """Return the condition in CEL that two networks are apart, or not both there and networks."""
     return (
-        f"!has(self.{one}) || !has(self.{other}) || "
-        f"!({IS_NETWORK.format(one)}) || !({IS_NETWORK.format(other)}) || "
-        f"!(cidr(self.{one}).containsCIDR(cidr(self.{other})) || cidr(self.{other}).containsCIDR(cidr(self.{one})))"
+        f"!has(self.{field}) || !has(self.{other}) || "
+        f"!({IS_NETWORK.format(field)}) || !({IS_NETWORK.format(other)}) || "
+        f"!(cidr(self.{field}).containsCIDR(cidr(self.{other})) || cidr(self.{other}).containsCIDR(cidr(self.{field})))"
     )
 
 
 OVERLAP = Cel(
-    " && ".join(f"({_overlap(one, other)})" for one, other in combinations(PLACES, 2)),
+    " && ".join(f"({_overlap(field, other)})" for field, other in combinations(PLACES, 2)),
     "the networks of pods and services overlap",
     "choose networks that have no address in common",
     ".services",
@@ -155,19 +155,19 @@ SECOND_ALONE = Cel(
 )
 
 
-def _of_family(field: str, wanted: str, family: IpFamily, other: str) -> Cel:
+def _of_family(field: str, condition: str, family: IpFamily, other: str) -> Cel:
     """Return the rule that a network is of the family that the cluster has by `ipFamilies`."""
     version = VERSIONS[family]
     return Cel(
-        f"!({wanted}) || !has(self.{field}) || !({IS_NETWORK.format(field)}) || "
+        f"!({condition}) || !has(self.{field}) || !({IS_NETWORK.format(field)}) || "
         f"cidr(self.{field}).ip().family() == {version}",
         f"the network is not of {family}",
         f"write one such as {other}",
         f".{field}",
         holds=lambda network: (
-            (found := network_of(network.by_field[field])) is None
+            (parsed := network_of(network.by_field[field])) is None
             or family not in network.families_of(field)
-            or found.version == version
+            or parsed.version == version
         ),
     )
 
@@ -274,7 +274,9 @@ class ClusterNetwork(ApiModel):
         first, second = network_of(self.pods) or network_of(self.services), self.ipv6_pods or self.ipv6_services
         if second is not None:
             return (IPV4, IPV6)
-        return () if first is None else tuple(family for family, one in VERSIONS.items() if one == first.version)
+        return (
+            () if first is None else tuple(family for family, version in VERSIONS.items() if version == first.version)
+        )
 
     def families_of(self, field: str) -> tuple[IpFamily, ...]:
         """Return the family that a network of a field has to be of, none where either one will do."""
@@ -286,16 +288,16 @@ class ClusterNetwork(ApiModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _defaults(cls, given: Any) -> Any:
+    def _defaults(cls, fields: Any) -> Any:
         """Give a network without a pool the defaults of the playbooks."""
-        if not isinstance(given, Mapping) or given.get("pool") is not None:
-            return given
-        families = given.get("ipFamilies", given.get("ip_families"))
+        if not isinstance(fields, Mapping) or fields.get("pool") is not None:
+            return fields
+        families = fields.get("ipFamilies", fields.get("ip_families"))
         own = list(families) if isinstance(families, list | tuple) else []
         made: dict[str, Any] = dict(IPV6_NETWORKS if own == [IPV6] else DEFAULT_NETWORKS)
         made |= SECOND_NETWORKS if len(own) > 1 else {}
         names = {"ipv6_pods": "ipv6Pods", "ipv6_services": "ipv6Services"}
-        made |= {names.get(str(name), str(name)): value for name, value in given.items() if value is not None}
+        made |= {names.get(str(name), str(name)): value for name, value in fields.items() if value is not None}
         vxlan = made.get("vxlan", {})
         return {**made, "vxlan": {"port": DEFAULT_PORT, **vxlan} if isinstance(vxlan, Mapping) else vxlan}
 
@@ -307,7 +309,7 @@ PARTS = Cel(
     "not a network in CIDR notation with parts of this size",
     f"write a network without host bits, and a prefix that is at most {MOST_BITS} bits longer",
     ".cidr",
-    holds=lambda one: one.network is not None,
+    holds=lambda network_range: network_range.network is not None,
 )
 
 
@@ -372,8 +374,8 @@ class PoolVxlan(ApiModel):
 
 
 def _separate(spec: ClusterNetworkPoolSpec) -> bool:
-    found = ((a.network, b.network) for a, b in product(spec.pods, spec.services))
-    return not any(a is not None and b is not None and a.overlaps(b) for a, b in found)
+    pairs = ((a.network, b.network) for a, b in product(spec.pods, spec.services))
+    return not any(a is not None and b is not None and a.overlaps(b) for a, b in pairs)
 
 
 class ClusterNetworkPoolSpec(ApiModel):
@@ -400,8 +402,15 @@ class ClusterNetworkPoolSpec(ApiModel):
     @property
     def families(self) -> tuple[IpFamily, ...]:
         """Return the IP families of which it has ranges both for pods and for Services, IPv4 first."""
-        versions = [{one.network.version for one in ranges if one.network} for ranges in (self.pods, self.services)]
-        return tuple(family for family, version in VERSIONS.items() if all(version in one for one in versions))
+        versions = [
+            {network_range.network.version for network_range in ranges if network_range.network}
+            for ranges in (self.pods, self.services)
+        ]
+        return tuple(
+            family
+            for family, version in VERSIONS.items()
+            if all(version in versions_of_range for versions_of_range in versions)
+        )
 
 
 class PoolAllocation(StatusModel):

@@ -280,8 +280,8 @@ def _value_mistake(name: str, value: JsonValue, *, packaged: bool) -> SpecMistak
     field = f"spec.variables.{name}"
     if name.endswith("version") and _lost_zeros(name, value):
         return SpecMistake(field, f"{value} is a number, which has lost the zeros at its end", QUOTED)
-    said = mistake(name, value) if packaged else None
-    return _told(field, said) if said else None
+    message = mistake(name, value) if packaged else None
+    return _told(field, message) if message else None
 
 
 def component_mistakes(cd: ClusterDeployment) -> Iterator[SpecMistake]:
@@ -289,13 +289,13 @@ def component_mistakes(cd: ClusterDeployment) -> Iterator[SpecMistake]:
     if own_playbooks(cd):
         return
     components, runtime = cd.spec.components, cd.spec.runtime
-    given = {f"components.{name}": getattr(components, name.replace("-", "_")) for name in COMPONENTS}
-    given |= {"runtime.version": runtime.version}
-    given |= {f"addons[{one.name}].version": one.version for one in cd.spec.addons if one.name in BUILT_IN}
+    versions = {f"components.{name}": getattr(components, name.replace("-", "_")) for name in COMPONENTS}
+    versions |= {"runtime.version": runtime.version}
+    versions |= {f"addons[{addon.name}].version": addon.version for addon in cd.spec.addons if addon.name in BUILT_IN}
     for field in VERSIONS:
-        value = given.get(field.path) if field.runtime in ("", runtime.name) else None
-        if value is not None and (said := mistake(field.variable, value)):
-            yield _told(f"spec.{field.path}", said)
+        value = versions.get(field.path) if field.runtime in ("", runtime.name) else None
+        if value is not None and (message := mistake(field.variable, value)):
+            yield _told(f"spec.{field.path}", message)
 
 
 def network_sizes(cd: ClusterDeployment) -> Iterator[SpecMistake]:
@@ -305,17 +305,17 @@ def network_sizes(cd: ClusterDeployment) -> Iterator[SpecMistake]:
     if own_playbooks(cd) or pods is None or services is None or any(cd.spec.network.broken(creating=True)):
         return
     values = {NETWORKS[field]: text for field, text in cd.spec.network.by_field.items() if text is not None}
-    nodes = sum(one.replicas for one in cd.spec.machine_sets if set(one.roles) != {ETCD})
+    nodes = sum(machine_set.replicas for machine_set in cd.spec.machine_sets if set(machine_set.roles) != {ETCD})
     fields = {variable: f"spec.network.{field}" for field, variable in NETWORKS.items()}
-    for names, said in network_mistakes(values, nodes):
-        words = said.replace("cluster_ipv6_*", "ipv6Pods and ipv6Services")
+    for names, message in network_mistakes(values, nodes):
+        words = message.replace("cluster_ipv6_*", "ipv6Pods and ipv6Services")
         for variable, field in fields.items():
             words = words.replace(variable, field.removeprefix("spec.network."))
         yield _told(fields[names[0]], words)
 
 
-def _told(field: str, said: str) -> SpecMistake:
-    message, _, remedy = said.partition("; ")
+def _told(field: str, sentence: str) -> SpecMistake:
+    message, _, remedy = sentence.partition("; ")
     return SpecMistake(field, message, remedy)
 
 
@@ -359,10 +359,10 @@ def unnamed_images(cd: ClusterDeployment) -> Iterator[SpecMistake]:
     """Yield the images that have to be named because the registry does not have them under the playbooks' names."""
     if cd.spec.source.registry != MAKERS:
         return
-    wanted = ["coredns"]
-    wanted += ["network_plugin"] if cd.spec.network.plugin == "flannel" else []
-    wanted += [name for addon in cd.spec.addons for name in ADDONS.get(addon.name, ())]
-    for name in wanted:
+    images = ["coredns"]
+    images += ["network_plugin"] if cd.spec.network.plugin == "flannel" else []
+    images += [name for addon in cd.spec.addons for name in ADDONS.get(addon.name, ())]
+    for name in images:
         if getattr(cd.spec.source.images, name) is None and not cd.spec.variables.get(f"cluster_{name}_image"):
             message = f"{MAKERS} has no image of the name that {to_camel(name)} has by default"
             remedy = "set it to the image's name with its tag, or use a registry that has all images under one path"
@@ -390,17 +390,17 @@ def mistakes(
         outer: networks in CIDR notation that the cluster's own must not overlap.
         creating: nothing was deployed yet; some rules hold only then.
     """
-    found = [
+    problems = [
         SpecMistake(path_of(*path, rule.field), rule.message, rule.remedy)
         for path, rule in cd.broken(creating=creating)
     ]
-    found += [*_version(cd, releases), *component_mistakes(cd), *network_sizes(cd), *_outer(cd, outer)]
-    found += [*_ranges(cd), *template_mistakes(cd.spec)]
+    problems += [*_version(cd, releases), *component_mistakes(cd), *network_sizes(cd), *_outer(cd, outer)]
+    problems += [*_ranges(cd), *template_mistakes(cd.spec)]
     policy = cd.spec.etcd.backup
-    found += schedule_mistakes(
+    problems += schedule_mistakes(
         "spec.etcd.backup", {"schedule": policy.schedule, "drill": policy.drill}, policy.time_zone
     )
-    return [*found, *_twice(cd), *_addons_twice(cd), *variable_mistakes(cd), *unnamed_images(cd)]
+    return [*problems, *_twice(cd), *_addons_twice(cd), *variable_mistakes(cd), *unnamed_images(cd)]
 
 
 def _version(cd: ClusterDeployment, releases: Collection[str]) -> Iterator[SpecMistake]:
@@ -441,8 +441,8 @@ def _ranges(cd: ClusterDeployment) -> Iterator[SpecMistake]:
 
 def template_mistakes(spec: BaseModel) -> Iterator[SpecMistake]:
     """Yield the fields with a text that Ansible would take for a template; spec.variables may have such."""
-    given = spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"variables"})
-    for path in _templates(given, ("spec",)):
+    texts = spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"variables"})
+    for path in _templates(texts, ("spec",)):
         yield SpecMistake(path_of(*path), "{{, {% and {# begin templates, which no field has", "write the value itself")
 
 
@@ -463,14 +463,14 @@ def _templates(value: JsonValue, path: tuple[str | int, ...]) -> Iterator[tuple[
 def _twice(cd: ClusterDeployment) -> Iterator[SpecMistake]:
     owner: dict[str, str] = {}
     names: set[str] = set()
-    for number, one in enumerate(cd.spec.machine_sets):
-        if one.name in names:
-            message = f'Duplicate value: {{"name":"{one.name}"}}'
+    for number, machine_set in enumerate(cd.spec.machine_sets):
+        if machine_set.name in names:
+            message = f'Duplicate value: {{"name":"{machine_set.name}"}}'
             yield SpecMistake(f"spec.machineSets[{number}]", message, "give every set a name of its own")
-        names.add(one.name)
-        for name in one.machines.names or ():
-            if owner.setdefault(name, one.name) != one.name:
-                message = f"Machine {name} is in the sets {owner[name]} and {one.name}"
+        names.add(machine_set.name)
+        for name in machine_set.machines.names or ():
+            if owner.setdefault(name, machine_set.name) != machine_set.name:
+                message = f"Machine {name} is in the sets {owner[name]} and {machine_set.name}"
                 yield SpecMistake(f"spec.machineSets[{number}].machines.names", message, "name it in one set only")
 
 

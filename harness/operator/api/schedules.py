@@ -53,8 +53,8 @@ class CronSchedule:
         Raises:
             ValueError: there is no such zone, or the text is not a schedule, or names a time that never comes.
         """
-        said = WORDS.get(text, text)
-        schedule = CronSchedule(MACROS.get(said, said), zone_of(zone))
+        expression = WORDS.get(text, text)
+        schedule = CronSchedule(MACROS.get(expression, expression), zone_of(zone))
         schedule.after(datetime.now(UTC))
         return schedule
 
@@ -73,12 +73,12 @@ class CronSchedule:
 
     def _first(self, moment: datetime, *, reverse: bool) -> datetime:
         try:
-            found = next(iter(CronSim(self.expression, moment.astimezone(self.zone), reverse=reverse)), None)
+            following = next(iter(CronSim(self.expression, moment.astimezone(self.zone), reverse=reverse)), None)
         except CronSimError as error:
             raise ValueError(str(error)) from error
-        if found is None:
+        if following is None:
             raise ValueError("it never comes true")
-        return found.astimezone(UTC)
+        return following.astimezone(UTC)
 
 
 def zone_of(name: str) -> tzinfo:

@@ -130,7 +130,7 @@ OWN_LABELS = Cel(
     "Kubernetes itself gives nodes one of these labels, and each node its own",
     f"remove it; these are {', '.join(KUBELETS_LABELS)}",
     ".labels",
-    holds=lambda one: not any(key in KUBELETS_LABELS for key in one.labels),
+    holds=lambda machine_set: not any(key in KUBELETS_LABELS for key in machine_set.labels),
 )
 OWN_TAINTS = Cel(
     f"!self.key.startsWith('{CONTROLLERS_TAINTS}')",
@@ -144,7 +144,7 @@ LABEL_KEYS = Cel(
     "the key of a label is none that nodes may have, or one of the operator's own",
     f"write NAME or PREFIX/NAME, with another prefix than {GROUP}",
     ".labels",
-    holds=lambda one: all(map(_name, one.labels)),
+    holds=lambda machine_set: all(map(_name, machine_set.labels)),
 )
 
 
@@ -189,14 +189,16 @@ AS_MANY_AS_NAMES = Cel(
     "replicas is not the number of names",
     "set replicas to the number of machines in machines.names",
     ".replicas",
-    holds=lambda one: one.machines.names is None or one.replicas == len(one.machines.names),
+    holds=lambda machine_set: (
+        machine_set.machines.names is None or machine_set.replicas == len(machine_set.machines.names)
+    ),
 )
 ETCD_ALONE = Cel(
     "!('etcd' in self.roles && 'worker' in self.roles) || 'control-plane' in self.roles",
     "machines with the role etcd but not control-plane run only etcd",
     "remove the role worker, or add the role control-plane",
     ".roles",
-    holds=lambda one: not (one.has(ETCD) and one.has(WORKER)) or one.has(CONTROL_PLANE),
+    holds=lambda machine_set: not (machine_set.has(ETCD) and machine_set.has(WORKER)) or machine_set.has(CONTROL_PLANE),
 )
 SAME_ROLES = unchanged(".roles", "add a set with the other roles and scale this one to 0")
 
@@ -207,11 +209,11 @@ TOO_FEW_DOMAINS = Cel(
     "the set has more machines than failure domains, and each is to have one of its own",
     "lower replicas, add domains, or set policy to Preferred",
     ".failureDomains",
-    holds=lambda one: (
-        (asked := one.failure_domains) is None
+    holds=lambda machine_set: (
+        (asked := machine_set.failure_domains) is None
         or asked.policy != "Required"
         or not asked.domains
-        or one.replicas <= len(asked.domains)
+        or machine_set.replicas <= len(asked.domains)
     ),
 )
 ZONES_TWICE = Cel(
@@ -219,7 +221,11 @@ ZONES_TWICE = Cel(
     "zones are failure domains, and both are given",
     "remove machines.kubevirt.zones, and name the zones in failureDomains.domains",
     ".machines.kubevirt.zones",
-    holds=lambda one: one.failure_domains is None or one.machines.kubevirt is None or not one.machines.kubevirt.zones,
+    holds=lambda machine_set: (
+        machine_set.failure_domains is None
+        or machine_set.machines.kubevirt is None
+        or not machine_set.machines.kubevirt.zones
+    ),
 )
 
 
@@ -291,13 +297,13 @@ class MachineSet(ObjectModel):
     status: MachineSetStatus = Field(default_factory=MachineSetStatus, description="How far the set's machines are.")
 
 
-def set_name(cluster: str, wanted: str) -> str:
+def set_name(cluster: str, set_of_cluster: str) -> str:
     """Return the name of the MachineSet of a cluster's set.
 
     Cluster `a-b` with set `c` and cluster `a` with set `b-c` must not meet. So a set with a hyphen gets a digest behind
     it, which begins with a digit, as no set's name does. A name without one is read from its last hyphen.
     """
-    if "-" not in wanted:
-        return f"{cluster}-{wanted}"
-    digest = hashlib.sha256(f"{cluster}/{wanted}".encode()).hexdigest()[:7]
-    return f"{cluster}-{wanted}-0{digest}"
+    if "-" not in set_of_cluster:
+        return f"{cluster}-{set_of_cluster}"
+    digest = hashlib.sha256(f"{cluster}/{set_of_cluster}".encode()).hexdigest()[:7]
+    return f"{cluster}-{set_of_cluster}-0{digest}"

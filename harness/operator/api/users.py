@@ -30,7 +30,7 @@ class UserBinding(ApiModel):
             "a Role belongs to a namespace",
             "set namespaces, or use a ClusterRole",
             ".namespaces",
-            holds=lambda one: one.kind != "Role" or len(one.namespaces) > 0,
+            holds=lambda binding: binding.kind != "Role" or len(binding.namespaces) > 0,
         ),
     )
     kind: Literal["ClusterRole", "Role"] = Field(default="ClusterRole", description="Kind of the role.")

@@ -55,9 +55,9 @@ def run_daemon(tools: Path, shared: Path, state: Path, config: Path, *, root: in
     try:
         _enter(root)
     except OSError as error:
-        said = f"{REFUSED}: {error.strerror or error}"
-        (shared / TROUBLE).write_text(said, encoding="utf-8")
-        raise BuilderRefused(said, hint=REFUSED_HINT) from error
+        message = f"{REFUSED}: {error.strerror or error}"
+        (shared / TROUBLE).write_text(message, encoding="utf-8")
+        raise BuilderRefused(message, hint=REFUSED_HINT) from error
     (shared / TROUBLE).unlink(missing_ok=True)
     (shared / SOCKET).unlink(missing_ok=True)  # of a daemon before, in the same pod
     own = state / "root"
@@ -130,8 +130,8 @@ class Reason:
     transient: bool = False
 
 
-def _reason(words: str, reason: str, said: str, *, transient: bool = False) -> Reason:
-    return Reason(re.compile(words, re.IGNORECASE), reason, said, transient=transient)
+def _reason(words: str, reason: str, message: str, *, transient: bool = False) -> Reason:
+    return Reason(re.compile(words, re.IGNORECASE), reason, message, transient=transient)
 
 
 REASONS = (
@@ -199,9 +199,13 @@ def failure_of(output: str, dockerfile: str) -> BuildFailed:
     lines = output.splitlines()
     last = next((number for number in reversed(range(len(lines))) if lines[number].startswith(("error:", "ERROR:"))), 0)
     words = "\n".join(lines[last:])
-    reason = next((one for one in REASONS if one.words.search(words)), OTHER)
+    reason = next((candidate for candidate in REASONS if candidate.words.search(words)), OTHER)
     line = _line(lines, words, dockerfile)
-    printed = [match["text"] for one in lines[:last] if (match := STEP_OUTPUT.match(one)) and match["text"].strip()]
+    printed = [
+        match["text"]
+        for line_before in lines[:last]
+        if (match := STEP_OUTPUT.match(line_before)) and match["text"].strip()
+    ]
     cause = printed[-1] if reason.reason == "InstructionFailed" and printed else proc.reason_in(words)
     return BuildFailed(
         reason, f"{reason.said}: {cause.removeprefix('error: failed to solve: ')}", line=line, detail=words
@@ -279,9 +283,9 @@ class Build:
         allowed = [
             {
                 "action": "ALLOW",
-                "selector": {"identifier": f"^docker-image://{re.escape(one)}/.*", "matchType": "REGEX"},
+                "selector": {"identifier": f"^docker-image://{re.escape(registry)}/.*", "matchType": "REGEX"},
             }
-            for one in self.registries
+            for registry in self.registries
         ]
         return json.dumps({"rules": [every, *allowed]})
 

@@ -38,8 +38,8 @@ PLATFORM_ARGS = frozenset(
 class DockerfileRejected(BadInput):
     """A Dockerfile that is not built; `reason` is a word for programs, `line` its line, 0 for the whole file."""
 
-    def __init__(self, reason: str, said: str, *, hint: str, line: int = 0, text: str = "") -> None:
-        super().__init__(said, hint=hint)
+    def __init__(self, reason: str, message: str, *, hint: str, line: int = 0, text: str = "") -> None:
+        super().__init__(message, hint=hint)
         self.reason, self.line, self.text = reason, line, text
 
 
@@ -59,9 +59,9 @@ class Instruction:
         return " ".join([self.keyword, *flags, self.rest]).strip()[:200]
 
 
-def _rejected(reason: str, name: str, instruction: Instruction, said: str, hint: str) -> DockerfileRejected:
+def _rejected(reason: str, name: str, instruction: Instruction, message: str, hint: str) -> DockerfileRejected:
     """Return the refusal of an instruction of the file `name`."""
-    whole = f"{name}:{instruction.line}: {said}"
+    whole = f"{name}:{instruction.line}: {message}"
     return DockerfileRejected(reason, whole, hint=hint, line=instruction.line, text=instruction.text)
 
 
@@ -83,12 +83,12 @@ def decoded(content: bytes, name: str) -> str:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        said = f"{name} is not a text: line {line} has bytes that are not UTF-8"
-        raise DockerfileRejected(BINARY, said, hint="is build.dockerfile the right file?", line=line) from error
+        message = f"{name} is not a text: line {line} has bytes that are not UTF-8"
+        raise DockerfileRejected(BINARY, message, hint="is build.dockerfile the right file?", line=line) from error
     if "\0" in text:
         line = text[: text.index("\0")].count("\n") + 1
-        said = f"{name} is not a text: line {line} has a zero byte"
-        raise DockerfileRejected(BINARY, said, hint="is build.dockerfile the right file?", line=line)
+        message = f"{name} is not a text: line {line} has a zero byte"
+        raise DockerfileRejected(BINARY, message, hint="is build.dockerfile the right file?", line=line)
     return text
 
 
@@ -119,11 +119,11 @@ def outline(
             _require_allowed(frontend, Instruction(line, "#", {}, f"syntax={frontend}"), name, registries)
         else:
             lines[line - 1] = "#"  # the builder has it built in, and asks nobody for it
-    found = tuple(_instructions(lines, escape, name))
-    images = tuple(_images(found, args or {}, name, target))
+    instructions = tuple(_instructions(lines, escape, name))
+    images = tuple(_images(instructions, args or {}, name, target))
     for instruction, image in images:
         _require_allowed(image, instruction, name, registries)
-    return Outline("\n".join(lines), found, images)
+    return Outline("\n".join(lines), instructions, images)
 
 
 def _directives(lines: Sequence[str]) -> tuple[str, tuple[int, str] | None]:
@@ -168,14 +168,14 @@ def _instruction(text: str, line: int, name: str) -> Instruction:
     keyword, _, rest = text.partition(" ") if " " in text else text.partition("\t")
     word = keyword.upper()
     if word not in KEYWORDS:
-        said = f"{name}:{line}: {keyword[:40]!r} is not an instruction"
+        message = f"{name}:{line}: {keyword[:40]!r} is not an instruction"
         raise DockerfileRejected(
-            BROKEN, said, hint="begin each line with an instruction such as RUN", line=line, text=text[:200]
+            BROKEN, message, hint="begin each line with an instruction such as RUN", line=line, text=text[:200]
         )
     if not rest.strip():
-        said = f"{name}:{line}: {word} needs an argument"
+        message = f"{name}:{line}: {word} needs an argument"
         raise DockerfileRejected(
-            BROKEN, said, hint=f"write what {word} is about, or remove it", line=line, text=text[:200]
+            BROKEN, message, hint=f"write what {word} is about, or remove it", line=line, text=text[:200]
         )
     flags: dict[str, tuple[str, ...]] = {}
     rest = rest.strip()
@@ -213,16 +213,16 @@ def _images(
             stages.append(stage.lower() or str(len(stages)))
         elif not stages:
             if instruction.keyword != "ARG":
-                said = f"{instruction.keyword} stands before the first FROM"
-                raise _rejected(BROKEN, name, instruction, said, "only ARG may: move it below FROM")
+                message = f"{instruction.keyword} stands before the first FROM"
+                raise _rejected(BROKEN, name, instruction, message, "only ARG may: move it below FROM")
             known |= _declared(instruction, args, known)
         else:
             yield from _copied(instruction, stages, name)
     if not stages:
         raise DockerfileRejected(BROKEN, f"{name} has no FROM", hint="begin it with FROM and a base image", line=1)
     if target is not None and target.lower() not in stages and not (target.isdigit() and int(target) < len(stages)):
-        said = f"{name} has no stage {target}"
-        raise DockerfileRejected(NO_TARGET, said, hint="correct build.target, or name a stage: FROM IMAGE AS NAME")
+        message = f"{name} has no stage {target}"
+        raise DockerfileRejected(NO_TARGET, message, hint="correct build.target, or name a stage: FROM IMAGE AS NAME")
 
 
 def _from(instruction: Instruction, known: Mapping[str, str], name: str) -> tuple[str, str]:
@@ -261,14 +261,14 @@ def _filled(image: str, known: Mapping[str, str], instruction: Instruction, name
     """Return an image with its variables filled in."""
 
     def value(match: re.Match[str]) -> str:
-        found = _value(match, known)
-        if found is None:
+        text = _value(match, known)
+        if text is None:
             key = match["bare"] or match["name"]
             platform = key in PLATFORM_ARGS
             hint = f"write ARG {key}=VALUE before the first FROM, or set build.args"
             hint = "name the image without the platform: it is chosen anyway" if platform else hint
             raise _rejected(UNRESOLVED, name, instruction, f"{key} has no value before the first FROM", hint)
-        return found
+        return text
 
     filled = VARIABLE.sub(value, image.strip("\"'"))
     if not filled or "$" in filled:
@@ -304,5 +304,5 @@ def _require_allowed(image: str, instruction: Instruction, name: str, registries
     whole = image if registry_of(image) != DOCKER_HUB or image.startswith(f"{DOCKER_HUB}/") else f"{DOCKER_HUB}/{image}"
     if any(whole.startswith(f"{allowed.rstrip('/')}/") for allowed in registries):
         return
-    said = f"{image} is of the registry {registry_of(image)}, which is not allowed"
-    raise _rejected(NOT_ALLOWED, name, instruction, said, f"use images of {' or '.join(registries)}")
+    message = f"{image} is of the registry {registry_of(image)}, which is not allowed"
+    raise _rejected(NOT_ALLOWED, name, instruction, message, f"use images of {' or '.join(registries)}")

@@ -134,7 +134,7 @@ def _insecure(delivery: Delivery, settings: BuildSettings) -> tuple[str, ...]:
 
 def _daemon_file(inputs: BuildInputs) -> str:
     """Return buildkitd's configuration: https://github.com/moby/buildkit/blob/master/docs/buildkitd.toml.md"""
-    plain = [f"[registry.{json.dumps(one)}]\n  http = true\n" for one in inputs.insecure_registries]
+    plain = [f"[registry.{json.dumps(registry)}]\n  http = true\n" for registry in inputs.insecure_registries]
     return "".join(["[worker.oci]\n  gc = false\n", *plain])
 
 
@@ -159,7 +159,7 @@ def _pod(name: str, inputs: BuildInputs, settings: BuildSettings) -> Json:
             _daemon(build, settings),
             _container("fetch", settings, [GIT] if GIT in mounted else []),
         ],
-        "containers": [_container("build", settings, [one for one in (PUSH, SIGNING) if one in mounted])],
+        "containers": [_container("build", settings, [secret for secret in (PUSH, SIGNING) if secret in mounted])],
         "volumes": [
             {"name": "inputs", "configMap": {"name": name, "defaultMode": MAY_READ}},
             *({"name": folder, "emptyDir": {}} for folder in folders),
@@ -297,7 +297,7 @@ def build_result(job: Json | None, pods: Sequence[Json]) -> BuildReport | None:
     if job is None:
         return None
     revision = str(dig(job, "metadata", "labels", REVISION_LABEL) or "")
-    pod = max(pods, key=lambda one: str(dig(one, "metadata", "creationTimestamp") or ""), default=None)
+    pod = max(pods, key=lambda candidate: str(dig(candidate, "metadata", "creationTimestamp") or ""), default=None)
     reports = [report for name in CONTAINERS if (report := _report(pod, name)) is not None]
     last = reports[-1] if reports else None
     if is_condition(job, "Complete", "True") and last is not None and last.outcome == "succeeded" and last.image:
@@ -320,7 +320,7 @@ def build_result(job: Json | None, pods: Sequence[Json]) -> BuildReport | None:
 
 def _under_way(pod: Json | None, last: BuildReport | None, revision: str) -> BuildReport:
     """Return how a build stands whose Job has not ended; a pod that waits for a node or an image says so."""
-    waiting = next((one for one in _statuses(pod) if dig(one, "state", "waiting", "reason") in NO_IMAGE), None)
+    waiting = next((status for status in _statuses(pod) if dig(status, "state", "waiting", "reason") in NO_IMAGE), None)
     reason, message = "", ""
     placed = condition(pod, "PodScheduled") or {}
     if placed.get("status") == "False":
@@ -335,7 +335,9 @@ def _under_way(pod: Json | None, last: BuildReport | None, revision: str) -> Bui
 def _ending(job: Json, pod: Json | None) -> _Ended:
     """Return what is known of a build that left no report."""
     failed = condition(job, "Failed") or {}
-    states = [dig(one, state, "terminated", "reason") for one in _statuses(pod) for state in ("state", "lastState")]
+    states = [
+        dig(status, state, "terminated", "reason") for status in _statuses(pod) for state in ("state", "lastState")
+    ]
     words = [dig(pod, "status", "reason"), *states, failed.get("reason")]
     return next((ENDINGS[word] for word in words if word in ENDINGS), LOST)
 
@@ -347,7 +349,7 @@ def _statuses(pod: Json | None) -> list[Json]:
 
 def _report(pod: Json | None, name: str) -> BuildReport | None:
     """Return what a container of a pod has reported; None where it has not ended, or was killed."""
-    status = next((one for one in _statuses(pod) if one.get("name") == name), None)
+    status = next((status for status in _statuses(pod) if status.get("name") == name), None)
     text = dig(status, "state", "terminated", "message")
     try:
         return REPORT_FORM.validate_json(text) if text else None

@@ -205,9 +205,9 @@ class Repository:
 
     def _index(self, tag: str, entry: Mapping[str, Any]) -> None:
         """Add an entry to the index of a tag, in the place of one of its type: builds of one image have one of each."""
-        found = self.manifest(tag)
-        entries = found[0].get("manifests", []) if found is not None else []
-        others = [one for one in entries if one.get("artifactType") != entry["artifactType"]]
+        index_before = self.manifest(tag)
+        entries = index_before[0].get("manifests", []) if index_before is not None else []
+        others = [other for other in entries if other.get("artifactType") != entry["artifactType"]]
         index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": [*others, dict(entry)]}
         self.put_content(tag, document(index), INDEX)
 
@@ -216,8 +216,8 @@ class Repository:
         reply = self._send("GET", f"referrers/{digest}", largest=LARGEST_MANIFEST)
         if reply.ok:
             return list(self._object(reply.content, "list of referrers").get("manifests", []))
-        found = self.manifest(referrers_tag(digest))
-        return list(found[0].get("manifests", [])) if found is not None else []
+        index = self.manifest(referrers_tag(digest))
+        return list(index[0].get("manifests", [])) if index is not None else []
 
     def __str__(self) -> str:
         """Return the name of its images without tag."""
@@ -247,8 +247,8 @@ class Repository:
         try:
             return ask(request, seconds, largest=largest)
         except NoAnswer as error:
-            said = f"the registry {self.registry} does not answer: {error}"
-            raise RegistryUnavailable(said, hint="check its name, and whether it runs") from error
+            message = f"the registry {self.registry} does not answer: {error}"
+            raise RegistryUnavailable(message, hint="check its name, and whether it runs") from error
 
     def _secrets(self) -> dict[str, str]:
         if self._token:
@@ -316,6 +316,6 @@ def opened(image: str, *, docker_config: bytes | None, insecure: bool, deadline:
 def layers_of(repository: Repository, manifest: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
     """Return the descriptors of an image's layers, lowest first; of an index, those of its first image."""
     if manifest.get("mediaType") in (INDEX, DOCKER_LIST):
-        found = repository.manifest(str(manifest["manifests"][0]["digest"]))
-        manifest = found[0] if found is not None else {}
+        image = repository.manifest(str(manifest["manifests"][0]["digest"]))
+        manifest = image[0] if image is not None else {}
     return list(manifest.get("layers", []))

@@ -55,8 +55,8 @@ class Places:
     def secret(self, name: str) -> dict[str, bytes]:
         """Return the keys of a Secret; none where it is not mounted."""
         folder = self.secrets / name
-        found = sorted(folder.iterdir()) if folder.is_dir() else []
-        return {path.name: path.read_bytes() for path in found if path.is_file() and not path.name.startswith("..")}
+        paths = sorted(folder.iterdir()) if folder.is_dir() else []
+        return {path.name: path.read_bytes() for path in paths if path.is_file() and not path.name.startswith("..")}
 
     def fetched(self) -> remote.Fetched:
         """Return what `fetch` has left."""
@@ -121,23 +121,23 @@ class ImageBuild:
 
     def _prepared(self, folder: Path) -> buildkit.Build:
         """Check the Dockerfile; return the build."""
-        wanted, root = self.inputs.build, self.fetched.folder
-        context = remote.inside(root, wanted.context)
-        path = root / wanted.dockerfile
+        asked, root = self.inputs.build, self.fetched.folder
+        context = remote.inside(root, asked.context)
+        path = root / asked.dockerfile
         if not path.is_file() or not path.resolve().is_relative_to(root):
             hint = "correct build.dockerfile; it is relative to source.subPath"
-            said = f"the revision has no file {wanted.dockerfile}"
-            raise dockerfile.DockerfileRejected(dockerfile.MISSING, said, hint=hint)
-        if FRONTENDS in wanted.args:
+            message = f"the revision has no file {asked.dockerfile}"
+            raise dockerfile.DockerfileRejected(dockerfile.MISSING, message, hint=hint)
+        if FRONTENDS in asked.args:
             raise dockerfile.DockerfileRejected(
                 dockerfile.NOT_ALLOWED, f"build.args has {FRONTENDS}", hint="remove it: the builder has its own"
             )
         outline = dockerfile.outline(
             path.read_bytes(),
-            wanted.dockerfile,
+            asked.dockerfile,
             registries=self.inputs.registries,
-            args=wanted.args,
-            target=wanted.target,
+            args=asked.args,
+            target=asked.target,
         )
         place = folder / "dockerfile"
         place.mkdir()
@@ -145,18 +145,18 @@ class ImageBuild:
         ignored = path.with_name(f"{path.name}.dockerignore")
         if ignored.is_file() and ignored.resolve().is_relative_to(root):
             shutil.copyfile(ignored, place / ignored.name)
-        options = {f"build-arg:{name}": value for name, value in wanted.args.items()}
-        options |= {"target": wanted.target} if wanted.target else {}
-        options |= {"platform": ",".join(wanted.platforms)} if wanted.platforms else {}
+        options = {f"build-arg:{name}": value for name, value in asked.args.items()}
+        options |= {"target": asked.target} if asked.target else {}
+        options |= {"platform": ",".join(asked.platforms)} if asked.platforms else {}
         return buildkit.Build(
             self.places.tools,
             self.places.sockets,
             context,
             place / path.name,
-            wanted.dockerfile,
-            wanted.image,
+            asked.dockerfile,
+            asked.image,
             options,
-            f"{wanted.image}:{CACHE_TAG}" if wanted.cache == "Registry" else "",
+            f"{asked.image}:{CACHE_TAG}" if asked.cache == "Registry" else "",
             self.inputs.registries,
             self.fetched.committed,
         )

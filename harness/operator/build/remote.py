@@ -124,8 +124,8 @@ class _Cause:
     hint: str
 
 
-def _cause(words: str, kind: type[GitFailed], said: str, hint: str) -> _Cause:
-    return _Cause(re.compile(words, re.IGNORECASE), kind, said, hint)
+def _cause(words: str, kind: type[GitFailed], message: str, hint: str) -> _Cause:
+    return _Cause(re.compile(words, re.IGNORECASE), kind, message, hint)
 
 
 KEYSCAN = "check the key by another way, then write it to known_hosts of the Secret; `ssh-keyscan` prints it"
@@ -200,7 +200,7 @@ GENERAL = re.compile(
 
 def explained(git: str, output: str) -> GitFailed:
     """Return the error for what git and ssh wrote about a repository."""
-    cause = next((one for one in CAUSES if one.words.search(output)), NO_CAUSE)
+    cause = next((candidate for candidate in CAUSES if candidate.words.search(output)), NO_CAUSE)
     telling = [line for line in output.splitlines() if line.strip() and not GENERAL.match(line)]
     lines = [line for line in telling if cause.words.search(line)]
     words = proc.reason_in(lines[0] if lines and cause is not NO_CAUSE else "\n".join(telling) or output)
@@ -357,11 +357,11 @@ def remote_revision(source: GitSource, credentials: Mapping[str, bytes], *, dead
     """
     if source.revision is not None:
         return source.revision
-    wanted, what = _names(source)
+    refs, what = _names(source)
     with opened(source.git, credentials) as git:
-        printed = git.run("ls-remote", "--", source.git, *wanted, deadline=Deadline(deadline))
+        printed = git.run("ls-remote", "--", source.git, *refs, deadline=Deadline(deadline))
     revisions = {name: sha for sha, _, name in (line.partition("\t") for line in printed.splitlines())}
-    for name in wanted:
+    for name in refs:
         if name in revisions:
             return revisions[name]
     raise RevisionNotFound(
@@ -453,8 +453,8 @@ class Fetching:
         sizes = [entry.split(None, 4)[3] for entry in listing.split("\0") if entry]
         self._budget -= sum(int(size) for size in sizes if size.isdigit())
         if self._budget < 0 or len(sizes) > MOST_FILES:
-            said = f"its files have more than {self.largest // MIB} MiB, or are more than {MOST_FILES}"
-            raise TooLarge(f"{url}: {said}", hint="deliver from a smaller repository, or keep large files out of it")
+            message = f"its files have more than {self.largest // MIB} MiB, or are more than {MOST_FILES}"
+            raise TooLarge(f"{url}: {message}", hint="deliver from a smaller repository, or keep large files out of it")
 
     def _submodules(self, git: Git, tree: Path, database: Path, chain: tuple[str, ...], deadline: Deadline) -> None:
         """Fetch the submodules of what is in a folder, and theirs. chain: addresses that led here."""
@@ -467,7 +467,9 @@ class Fetching:
             path: head.split()[1] for head, _, path in (entry.partition("\t") for entry in listed) if head[:6] == LINK
         }
         words = ("config", "-z", "-f", ".gitmodules", "--get-regexp", r"^submodule\..*\.(path|url)$")
-        entries = dict(one.partition("\n")[::2] for one in self._git(git, tree, database, deadline, *words).split("\0"))
+        entries = dict(
+            line.partition("\n")[::2] for line in self._git(git, tree, database, deadline, *words).split("\0")
+        )
         for number, name in enumerate(sorted(key.removesuffix(".path") for key in entries if key.endswith(".path"))):
             path, url = entries[f"{name}.path"], _absolute(chain[-1], entries.get(f"{name}.url", ""))
             if path not in links:

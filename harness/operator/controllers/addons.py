@@ -86,16 +86,16 @@ class WantedAddon:
         """Return what is told after a look; None once nothing is left of what was removed."""
         if self.addon is None and not (look.left or look.failures):
             return None
-        said = look.failures or look.left or look.waits
+        troubles = look.failures or look.left or look.waits
         applied = not look.failures and self.objects is not None
         return AddonStatus(
             name=self.name,
             source=source_digest(self.addon),
             digest=digest_of(list(self.objects or ())) if applied else before.digest if before is not None else None,
             objects=len(self.objects or ()),
-            ready=not said,
-            reason="NotApplied" if look.failures else "Pruning" if look.left else "NotReady" if said else "Ready",
-            message=clipped("; ".join(said)),
+            ready=not troubles,
+            reason="NotApplied" if look.failures else "Pruning" if look.left else "NotReady" if troubles else "Ready",
+            message=clipped("; ".join(troubles)),
         )
 
     def unread(self, before: AddonStatus | None) -> AddonStatus:
@@ -118,8 +118,8 @@ def needed(others: Sequence[WantedAddon], namespace: str) -> bool:
 def unknown(before: Mapping[str, AddonStatus], names: Sequence[str], why: str) -> list[AddonStatus]:
     """Return what is told of add-ons while their guest does not answer."""
     told = {"ready": None, "reason": "Unreachable", "message": clipped(why)}
-    found = (before.get(name) or AddonStatus(name=name, reason="") for name in names)
-    return [one.model_copy(update=told) for one in found]
+    known = (before.get(name) or AddonStatus(name=name, reason="") for name in names)
+    return [state.model_copy(update=told) for state in known]
 
 
 def clipped(text: str) -> str:
@@ -161,16 +161,16 @@ class AddonSources:
         raise NoManifests(f"{field}: no source", hint="set configMap, or url with sha256")
 
     def _config_map(self, name: str, namespace: str) -> dict[str, str]:
-        found = self._cluster.get(CONFIG_MAP, name, namespace)
-        if found is None:
+        config_map = self._cluster.get(CONFIG_MAP, name, namespace)
+        if config_map is None:
             raise BadInput(f"there is no ConfigMap {name} in namespace {namespace}", hint="create it")
-        texts = {**(found.get("data") or {})}
-        for key, content in (found.get("binaryData") or {}).items():
+        texts = {**(config_map.get("data") or {})}
+        for key, content in (config_map.get("binaryData") or {}).items():
             texts[key] = base64.b64decode(content).decode("utf-8", "replace")
-        wanted = {f"ConfigMap {name}, {key}": texts[key] for key in sorted(texts) if key.endswith(ENDINGS)}
-        if not wanted:
+        texts_by_place = {f"ConfigMap {name}, {key}": texts[key] for key in sorted(texts) if key.endswith(ENDINGS)}
+        if not texts_by_place:
             raise BadInput(f"ConfigMap {name} has no key that ends with {' or '.join(ENDINGS)}", hint="add one")
-        return wanted
+        return texts_by_place
 
     def _file(self, url: str, sha256: str) -> str:
         if sha256 not in self._files:
@@ -255,15 +255,15 @@ def look_at(guest: Cluster, name: str, sequence: int) -> AddonStatus:
         sequence: of the last operation: what is gone now was not made by it.
     """
     gone, waits = [], []
-    for kind, namespace, wanted in OBJECTS[name]:
-        found = guest.get(kind, wanted, namespace or None)
-        if found is None:
-            gone.append(title(kind.manifest(wanted, namespace, labels={})))
-        elif why := waits_for(found):
-            waits.append(f"{title(found)}: {why}")
+    for kind, namespace, object_name in OBJECTS[name]:
+        obj = guest.get(kind, object_name, namespace or None)
+        if obj is None:
+            gone.append(title(kind.manifest(object_name, namespace, labels={})))
+        elif why := waits_for(obj):
+            waits.append(f"{title(obj)}: {why}")
     if gone:
-        said = f"gone: {', '.join(gone)}"
-        return AddonStatus(name=name, ready=False, reason=MISSING, message=said, sequence=sequence)
+        message = f"gone: {', '.join(gone)}"
+        return AddonStatus(name=name, ready=False, reason=MISSING, message=message, sequence=sequence)
     if waits:
         return AddonStatus(name=name, ready=False, reason="NotReady", message="; ".join(waits)[:1024])
     return AddonStatus(name=name, ready=True, reason="Ready")
@@ -291,22 +291,24 @@ class AddonLooks:
         """Look at a cluster; return what is told of its add-ons, by name, without those of which nothing is left."""
         key = key_of(deployment)
         own = [self._wanted(addon, key[0]) for addon in wish.spec.addons if addon.manifests is not None]
-        stay = {one.name for one in own} | set(BUILT_IN)
+        stay = {addon.name for addon in own} | set(BUILT_IN)
         own += [WantedAddon(name) for name in before if name not in stay]
         built = built_in(wish, cluster)
         try:
             with self._access.open(key) as guest:
                 sequence = dig(cluster, "status", "sequence") or 0
                 states = [look_at(guest, name, sequence) for name in built]
-                for one in own:
-                    look = self._bring(guest, key, one, own)
+                for addon in own:
+                    look = self._bring(guest, key, addon, own)
                     told = (
-                        one.state(look, before.get(one.name)) if look is not None else one.unread(before.get(one.name))
+                        addon.state(look, before.get(addon.name))
+                        if look is not None
+                        else addon.unread(before.get(addon.name))
                     )
-                    self._say(deployment, one, look, before.get(one.name))
+                    self._say(deployment, addon, look, before.get(addon.name))
                     states += [told] if told is not None else []
         except VmatrixError as error:
-            states = unknown(before, [*built, *(one.name for one in own)], error.summary)
+            states = unknown(before, [*built, *(addon.name for addon in own)], error.summary)
         return {state.name: state for state in states}
 
     def _wanted(self, addon: ClusterAddon, namespace: str) -> WantedAddon:
@@ -315,21 +317,21 @@ class AddonLooks:
         except NoManifests as error:
             return WantedAddon(addon.name, addon, None, f"{error.summary}: {error.hint}")
 
-    def _bring(self, guest: Cluster, key: Key, one: WantedAddon, own: Sequence[WantedAddon]) -> ApplySetLook | None:
+    def _bring(self, guest: Cluster, key: Key, addon: WantedAddon, own: Sequence[WantedAddon]) -> ApplySetLook | None:
         """Bring one add-on up to date; return None where nobody knows what it consists of."""
-        if one.objects is None:
+        if addon.objects is None:
             return None
-        others = [other for other in own if other is not one]
-        known = self._known.setdefault((key, one.name), {})
-        applied = ApplySet(guest, one.parent, one.manager, known)
-        labels = {ADDON_LABEL: one.name, LABEL_MANAGED: MANAGED_BY}
-        return applied.bring(one.objects, labels, lambda namespace: needed(others, namespace))
+        others = [other for other in own if other is not addon]
+        known = self._known.setdefault((key, addon.name), {})
+        applied = ApplySet(guest, addon.parent, addon.manager, known)
+        labels = {ADDON_LABEL: addon.name, LABEL_MANAGED: MANAGED_BY}
+        return applied.bring(addon.objects, labels, lambda namespace: needed(others, namespace))
 
-    def _say(self, deployment: Json, one: WantedAddon, look: ApplySetLook | None, before: AddonStatus | None) -> None:
+    def _say(self, deployment: Json, addon: WantedAddon, look: ApplySetLook | None, before: AddonStatus | None) -> None:
         if look is not None and look.changed:
-            again = before is not None and before.digest == digest_of(list(one.objects or ()))
+            again = before is not None and before.digest == digest_of(list(addon.objects or ()))
             reason, word = ("AddonRepaired", "put back") if again else ("AddonApplied", "applied")
-            text = f"add-on {one.name}: {word} {', '.join(look.changed)}"
+            text = f"add-on {addon.name}: {word} {', '.join(look.changed)}"
             self._events.normal(deployment, reason, text, component=COMPONENT)
 
 
@@ -365,7 +367,7 @@ class Addons:
             return None
         wish, mistakes = read(deployment, load_releases().kubernetes, creating=False)
         status = cluster.get("status") or {}
-        before = {one["name"]: AddonStatus.model_validate(one) for one in status.get("addons") or []}
+        before = {state["name"]: AddonStatus.model_validate(state) for state in status.get("addons") or []}
         if wish is None or mistakes or wish.spec.paused or status.get("operation"):
             return None
         if not status.get("applied"):
@@ -380,11 +382,11 @@ class Addons:
             return None
         after = self._looks.look(deployment, wish, cluster, before)
         self._write(cluster, after)
-        return LOOK_SECONDS if all(one.ready for one in after.values()) else SOON_SECONDS
+        return LOOK_SECONDS if all(state.ready for state in after.values()) else SOON_SECONDS
 
     def _write(self, cluster: Json, states: Mapping[str, AddonStatus]) -> None:
         """Write what is told, if it is something else."""
-        made = [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in states.values()]
+        made = [state.model_dump(mode="json", by_alias=True, exclude_none=True) for state in states.values()]
         if made != (dig(cluster, "status", "addons") or []):
             self._clusters.merge_status(cluster, {"addons": made or None})
 

@@ -93,18 +93,18 @@ class AuthorityController:
             before: what stood in the status.  begun: whether machines may have been given it.
         """
         now, parts, refused = datetime.now(UTC), [], list[AuthorityRefused]()
-        known = {one.name for one in before.parts} if before is not None else set()
-        for one in authorities_of(wish):
+        known = {part_before.name for part_before in before.parts} if before is not None else set()
+        for authority in authorities_of(wish):
             try:
-                data = self._content(one, wish, deployment, begun=begun, lost=begun and one.name in known)
-                part = judged(one, secret_of(wish, one)[0], data, now)
+                data = self._content(authority, wish, deployment, begun=begun, lost=begun and authority.name in known)
+                part = judged(authority, secret_of(wish, authority)[0], data, now)
                 parts.append(unchanged(part, before) if begun else part)
             except AuthorityRefused as error:
                 refused.append(error)
         return state_of(parts, refused[0] if refused else None, before, now)
 
     def _content(
-        self, one: Authority, wish: ClusterDeployment, deployment: Json, *, begun: bool, lost: bool
+        self, authority: Authority, wish: ClusterDeployment, deployment: Json, *, begun: bool, lost: bool
     ) -> Mapping[str, bytes]:
         """Return what a Secret has, which is made if it is to be.
 
@@ -114,28 +114,28 @@ class AuthorityController:
         Raises:
             AuthorityRefused: it is not there, or another object's.
         """
-        (name, given), namespace = secret_of(wish, one), wish.metadata.namespace
-        found = self._cluster.get(SECRET, name, namespace)
-        if found is None and given:
+        (name, is_named), namespace = secret_of(wish, authority), wish.metadata.namespace
+        secret = self._cluster.get(SECRET, name, namespace)
+        if secret is None and is_named:
             remedy = "create it, with tls.crt and tls.key"
             raise AuthorityRefused("SecretMissing", f"there is no Secret {name} in namespace {namespace}: {remedy}")
-        if found is None and lost:
+        if secret is None and lost:
             remedy = "put a copy of it back; machines that have its key have the same in /etc/kubernetes/pki"
             raise AuthorityRefused(
                 "SecretMissing", f"Secret {name} is gone, which the cluster was begun with: {remedy}"
             )
-        if found is None:
-            return self._make(one, name, wish, deployment)
-        if not given:
-            self._own(found, wish, deployment, begun=begun)
-        content = secret_content(found)
-        waits = CERTIFICATE not in content and KEY in content and labels_of(found).get(LABEL_MANAGED) == MANAGED_BY
-        if given or not waits:
+        if secret is None:
+            return self._make(authority, name, wish, deployment)
+        if not is_named:
+            self._own(secret, wish, deployment, begun=begun)
+        content = secret_content(secret)
+        waits = CERTIFICATE not in content and KEY in content and labels_of(secret).get(LABEL_MANAGED) == MANAGED_BY
+        if is_named or begun or not waits:
             return content
-        return self._completed(one, name, wish, deployment, content[KEY])
+        return self._completed(authority, name, wish, deployment, content[KEY])
 
     def _completed(
-        self, one: Authority, name: str, wish: ClusterDeployment, deployment: Json, key: bytes
+        self, authority: Authority, name: str, wish: ClusterDeployment, deployment: Json, key: bytes
     ) -> Mapping[str, bytes]:
         """Return a Secret of ours that had a key alone, with the certificate that it was waiting for.
 
@@ -144,14 +144,14 @@ class AuthorityController:
         """
         issuer = wish.spec.authority.issuer_ref
         if issuer is not None:
-            content = {KEY: key, CERTIFICATE: self._issued(one, name, wish, deployment, issuer, key)}
+            content = {KEY: key, CERTIFICATE: self._issued(authority, name, wish, deployment, issuer, key)}
         else:  # it was named when the key was made
-            content = dict(made(one, datetime.now(UTC), lifetime_of(wish)))
+            content = dict(made(authority, datetime.now(UTC), lifetime_of(wish)))
         self._cluster.merge(SECRET, name, {"data": secret_data(content)}, wish.metadata.namespace)
         return content
 
     def _issued(
-        self, one: Authority, name: str, wish: ClusterDeployment, deployment: Json, issuer: IssuerRef, key: bytes
+        self, authority: Authority, name: str, wish: ClusterDeployment, deployment: Json, issuer: IssuerRef, key: bytes
     ) -> bytes:
         """Return what an issuer has signed for a key, after it was asked.
 
@@ -162,7 +162,7 @@ class AuthorityController:
         if kind is None:
             said = f"the infra cluster has no kind {CERTIFICATE_REQUEST.kind} of {CERTIFICATE_REQUEST.group}"
             raise AuthorityRefused(NO_CERT_MANAGER, f"{said}: install cert-manager, or remove authority.issuerRef")
-        wanted = request_of(wish, one, issuer, name, key)
+        wanted = request_of(wish, authority, issuer, name, key)
         wanted["metadata"] |= {"labels": _labels(wish), "ownerReferences": [owner_of(deployment)]}
         try:
             asked = self._cluster.get(kind, name, wish.metadata.namespace)
@@ -173,7 +173,7 @@ class AuthorityController:
             if asked is not None and not asks_for(asked, wanted):
                 self._cluster.delete(kind, name, wish.metadata.namespace)
                 asked = None
-            return issued(asked or self._cluster.create(kind, wanted), one, key, datetime.now(UTC))
+            return issued(asked or self._cluster.create(kind, wanted), authority, key, datetime.now(UTC))
         except ApiFailure as failure:
             if failure.code not in REFUSALS:
                 raise
@@ -189,26 +189,26 @@ class AuthorityController:
         meta, uid = secret["metadata"], deployment["metadata"]["uid"]
         owner, outlived = controller_of(secret), (meta.get("annotations") or {}).get(AUTHORITY_OF)
         if owner is not None and owner.get("uid") != uid:
-            said = f"Secret {meta['name']} belongs to another object, {owner.get('kind')} {owner.get('name')}"
-            raise AuthorityRefused("SecretInUse", f"{said}: wait until it is deleted, or delete it")
+            message = f"Secret {meta['name']} belongs to another object, {owner.get('kind')} {owner.get('name')}"
+            raise AuthorityRefused("SecretInUse", f"{message}: wait until it is deleted, or delete it")
         if owner is None and outlived not in (None, uid) and not begun:
-            said = f"Secret {meta['name']} has the CA of machines that a deleted cluster of this name has left"
+            message = f"Secret {meta['name']} has the CA of machines that a deleted cluster of this name has left"
             remedy = f"delete it, or remove its annotation {AUTHORITY_OF} to begin this cluster with the same CA"
-            raise AuthorityRefused("SecretInUse", f"{said}: {remedy}")
+            raise AuthorityRefused("SecretInUse", f"{message}: {remedy}")
         if outlives(wish) == (owner is not None) and (owner is not None or outlived == uid):
             before = {"ownerReferences": None, "annotations": {AUTHORITY_OF: None}}
             patch = {"metadata": before | _ownership(wish, deployment)}
             self._cluster.merge(SECRET, meta["name"], patch, wish.metadata.namespace)
 
-    def _make(self, one: Authority, name: str, wish: ClusterDeployment, deployment: Json) -> Mapping[str, bytes]:
+    def _make(self, authority: Authority, name: str, wish: ClusterDeployment, deployment: Json) -> Mapping[str, bytes]:
         namespace = wish.metadata.namespace
-        content, issuer = made(one, datetime.now(UTC), lifetime_of(wish)), wish.spec.authority.issuer_ref
-        by_issuer = issuer is not None and one.common_name != ""
+        content, issuer = made(authority, datetime.now(UTC), lifetime_of(wish)), wish.spec.authority.issuer_ref
+        by_issuer = issuer is not None and authority.common_name != ""
         kept = {KEY: content[KEY]} if by_issuer else content
         body = SECRET.manifest(name, namespace, labels=_labels(wish), type=SECRET_TYPE, data=secret_data(kept))
         body["metadata"].update(_ownership(wish, deployment))
         self._cluster.create(SECRET, body)
-        return self._completed(one, name, wish, deployment, content[KEY]) if by_issuer else content
+        return self._completed(authority, name, wish, deployment, content[KEY]) if by_issuer else content
 
 
 def _labels(wish: ClusterDeployment) -> dict[str, str]:

@@ -72,10 +72,10 @@ def trouble_of(name: str, claim: Json | None, binding: str | None) -> ClaimTroub
         return ClaimTrouble("ClaimNotFound", f"there is no PersistentVolumeClaim {name}: {remedy}")
     if deleting(claim):
         return ClaimTrouble("ClaimNotBound", f"PersistentVolumeClaim {name} is being deleted: make another EtcdBackup")
-    said = phase(claim) or "Pending"
-    if said == "Bound" or (said == "Pending" and binding in (CONSUMER, None)):
+    claim_phase = phase(claim) or "Pending"
+    if claim_phase == "Bound" or (claim_phase == "Pending" and binding in (CONSUMER, None)):
         return None
-    why = f"PersistentVolumeClaim {name} is {said}, and no pod can use it"
+    why = f"PersistentVolumeClaim {name} is {claim_phase}, and no pod can use it"
     return ClaimTrouble("ClaimNotBound", f"{why}: `kubectl describe pvc {name}` says what its volume lacks")
 
 
@@ -109,16 +109,16 @@ def to_make(view: DeclaredView, own: Sequence[Json]) -> Json | None:
 
     Its name is that of no other: the same wish may come again, and so may a cluster of the same name.
     """
-    wanted, verdict = view.desired, view.verdict
-    if wanted is None or not isinstance(verdict, Wait) or verdict.reason != WaitReason.BACKUP_FIRST:
+    desired, verdict = view.desired, view.verdict
+    if desired is None or not isinstance(verdict, Wait) or verdict.reason != WaitReason.BACKUP_FIRST:
         return None
     namespace, cluster = view.key
     number = view.observed.sequence + 1
-    which = digest_of([view.deployment["metadata"]["uid"], wanted.digest])[:6]
+    which = digest_of([view.deployment["metadata"]["uid"], desired.digest])[:6]
     name = f"{cluster}-before-{number}-{which}"
-    if any(one["metadata"]["name"] == name for one in own):
+    if any(backup["metadata"]["name"] == name for backup in own):
         return None
-    labels = {CLUSTER_LABEL: cluster, BEFORE_LABEL: wanted.digest, LABEL_MANAGED: MANAGED_BY}
+    labels = {CLUSTER_LABEL: cluster, BEFORE_LABEL: desired.digest, LABEL_MANAGED: MANAGED_BY}
     return ETCD_BACKUP.manifest(name, namespace, labels=labels, spec={"cluster": cluster})
 
 
@@ -136,10 +136,10 @@ def of_time(view: DeclaredView, time: datetime) -> Json:
 
 def is_under_way(own: Sequence[Json]) -> bool:
     """Tell whether a backup that a schedule made has not ended: the next one waits for its end."""
-    return any(SCHEDULED_LABEL in labels_of(one) and dig(one, "status", "phase") not in ENDED for one in own)
+    return any(SCHEDULED_LABEL in labels_of(backup) and dig(backup, "status", "phase") not in ENDED for backup in own)
 
 
-def surplus(own: Sequence[Json], wanted: Desired, moment: datetime, *asked: str) -> list[Json]:
+def surplus(own: Sequence[Json], desired: Desired, moment: datetime, *asked: str) -> list[Json]:
     """Return the EtcdBackups to delete: of those that the operator made and that ended, the old and all but the latest.
 
     Those of an earlier cluster of the name outlive it: nothing makes them anew.
@@ -147,20 +147,20 @@ def surplus(own: Sequence[Json], wanted: Desired, moment: datetime, *asked: str)
     Args:
         asked: those that an EtcdRestore names, or that are drilled.
     """
-    policy = wanted.spec.etcd.backup
-    mine = [one for one in own if dig(one, "status", "clusterUid") in (None, wanted.wish.metadata.uid)]
-    verified = [one for one in mine if dig(one, "status", "phase") == VERIFIED]
-    newest = max(verified, key=lambda one: (str(dig(one, "status", "taken")), _made(one)), default=None)
+    policy = desired.spec.etcd.backup
+    mine = [backup for backup in own if dig(backup, "status", "clusterUid") in (None, desired.wish.metadata.uid)]
+    verified = [backup for backup in mine if dig(backup, "status", "phase") == VERIFIED]
+    newest = max(verified, key=lambda backup: (str(dig(backup, "status", "taken")), _made(backup)), default=None)
     age = timedelta(hours=policy.max_age_hours) if policy.max_age_hours is not None else None
     gone: list[Json] = []
     for label in (BEFORE_LABEL, SCHEDULED_LABEL):
-        made = sorted((one for one in mine if label in labels_of(one)), key=_made, reverse=True)
+        made = sorted((backup for backup in mine if label in labels_of(backup)), key=_made, reverse=True)
         for ended in ENDED:
-            some = [one for one in made if dig(one, "status", "phase") == ended]
+            some = [backup for backup in made if dig(backup, "status", "phase") == ended]
             gone += some[policy.keep :]
-            gone += [one for one in some[: policy.keep] if age is not None and _age(one, moment) > age]
+            gone += [backup for backup in some[: policy.keep] if age is not None and _age(backup, moment) > age]
     kept = {*asked, newest["metadata"]["name"] if newest is not None else None}
-    return [one for one in gone if one["metadata"]["name"] not in kept]
+    return [backup for backup in gone if backup["metadata"]["name"] not in kept]
 
 
 def _made(backup: Json) -> str:
@@ -177,7 +177,7 @@ def owners(backup: Json, view: DeclaredView) -> list[Json]:
     policy = dig(view.deployment, "spec", "deletion", "backups") or "Keep"
     of, uid = dig(backup, "status", "clusterUid"), view.deployment["metadata"]["uid"]
     mine = owner_of(view.deployment)
-    others = [one for one in backup["metadata"].get("ownerReferences") or [] if one.get("uid") != uid]
+    others = [reference for reference in backup["metadata"].get("ownerReferences") or [] if reference.get("uid") != uid]
     return [*others, mine] if policy == "Delete" and of in (None, uid) else others
 
 
@@ -189,8 +189,8 @@ FACTS = tuple(field.alias or name for name, field in SnapshotFacts.model_fields.
 def destination_of(backup: Json, deployment: Json | None) -> BackupDestination | None:
     """Return where a snapshot is put, None where nobody says it."""
     default = dig(deployment, "spec", "etcd", "backup", "destination")
-    said = dig(backup, "spec", "destination") or default
-    return BackupDestination.model_validate(said) if said else None
+    destination = dig(backup, "spec", "destination") or default
+    return BackupDestination.model_validate(destination) if destination else None
 
 
 def kept_status(backup: Json, claim: Json | None, moment: datetime, *, absent: bool = False) -> Json:
@@ -260,7 +260,9 @@ def _obstacle(backup: Json, view: DeclaredView | None) -> ClaimTrouble | None:
 def _waiting(before: Json, view: DeclaredView | None, moment: datetime, uid: str) -> Json:
     """Return the status of one that can be taken, or has failed."""
     tries = view.observed.history if view is not None else ()
-    last = next((one for one in tries if (one.operation, one.backup_uid) == (BACKUP, uid)), None)
+    last = next(
+        (operation for operation in tries if (operation.operation, operation.backup_uid) == (BACKUP, uid)), None
+    )
     if last is None or view is None or view.desired is None:
         message = "it is taken once nothing else is to do for the cluster, and no operation runs"
         return _said(before, "Waiting", "Waiting", message, moment)
@@ -283,9 +285,9 @@ def _taken(before: Json, taken: Json, view: DeclaredView, moment: datetime) -> J
     whose = {"clusterUid": view.deployment["metadata"]["uid"]}
     made = _said({**before, **facts, **place, **whose}, "Verified", "ReadBack", READ_BACK, moment, verified=True)
     locked = {
-        one["file"]: one["lockedUntil"]
-        for one in dig(view.cluster, "status", "snapshots") or ()
-        if "lockedUntil" in one and SnapshotPlace.model_validate(one).store == store
+        snapshot["file"]: snapshot["lockedUntil"]
+        for snapshot in dig(view.cluster, "status", "snapshots") or ()
+        if "lockedUntil" in snapshot and SnapshotPlace.model_validate(snapshot).store == store
     }
     if not locked:
         return made
@@ -304,7 +306,7 @@ def _said(before: Json, phase: str, reason: str, message: str, moment: datetime,
 def _is_absent(backup: Json, view: DeclaredView | None) -> bool:
     """Tell whether the last executor that looked did not find the file of a backup."""
     taken = dig(view.cluster, "status", "snapshots") or () if view is not None else ()
-    return any(one.get("absent", False) for one in taken if one["uid"] == backup["metadata"]["uid"])
+    return any(snapshot.get("absent", False) for snapshot in taken if snapshot["uid"] == backup["metadata"]["uid"])
 
 
 def with_proof(backup: Json, status: Json, view: DeclaredView | None, moment: datetime) -> Json:
@@ -316,14 +318,18 @@ def with_proof(backup: Json, status: Json, view: DeclaredView | None, moment: da
     if view is None or view.desired is None or state is None:
         return status
     uid = backup["metadata"]["uid"]
-    results = (one for one in (state.last, state.proven) if one is not None and one.backup_uid == uid)
+    results = (
+        drill_result
+        for drill_result in (state.last, state.proven)
+        if drill_result is not None and drill_result.backup_uid == uid
+    )
     last = next(results, None)
     if last is None or (last.outcome != SUCCEEDED and not given_up(last, view.desired)):
         return status
     proven = last.outcome == SUCCEEDED
     words = (True, "Proven", success(last)) if proven else (False, "DrillFailed", failure(last))
-    said = new(PROVEN, *words, moment, None)
-    made = {**status, "conditions": with_conditions(status.get("conditions") or [], said)}
+    proven_condition = new(PROVEN, *words, moment, None)
+    made = {**status, "conditions": with_conditions(status.get("conditions") or [], proven_condition)}
     return {**made, "proven": last.ended} if proven else made
 
 
@@ -346,26 +352,26 @@ class Backups:
         self._claims.subscribe(self._claim_changed)
 
     def _claim_changed(self, _: str, claim: Json) -> None:
-        for one in self._looks.backups.list(key_of(claim)[0]):
-            if dig(one, "status", "phase") != "Failed":
-                self.controller.queue.add((key_of(claim)[0], one["spec"]["cluster"]))
+        for backup in self._looks.backups.list(key_of(claim)[0]):
+            if dig(backup, "status", "phase") != "Failed":
+                self.controller.queue.add((key_of(claim)[0], backup["spec"]["cluster"]))
 
     def reconcile(self, key: Key) -> float | None:
         """Look at the EtcdBackups of one cluster."""
         view = self._looks.view(key)
-        found = (one for one in self._looks.backups.list(key[0]) if one["spec"]["cluster"] == key[1])
-        own = [one for one in found if not deleting(one)]
+        of_cluster = (backup for backup in self._looks.backups.list(key[0]) if backup["spec"]["cluster"] == key[1])
+        own = [backup for backup in of_cluster if not deleting(backup)]
         made = to_make(view, own) if view is not None else None
         if made is not None and self._cluster.create_if_absent(ETCD_BACKUP, made):
             return 0.0
-        for one in own:
-            self._settle(one, view)
+        for backup in own:
+            self._settle(backup, view)
         if view is not None and view.desired is not None and not deleting(view.deployment):
             named = [view.observed.restore.backup] if view.observed.restore is not None else []
             running = view.observed.running
             named += [running.snapshot.backup] if running is not None and running.snapshot is not None else []
-            for one in surplus(own, view.desired, datetime.now(UTC), *named):
-                self._cluster.delete(ETCD_BACKUP, one["metadata"]["name"], key[0])
+            for backup in surplus(own, view.desired, datetime.now(UTC), *named):
+                self._cluster.delete(ETCD_BACKUP, backup["metadata"]["name"], key[0])
         return self._by_schedule(view, own)
 
     def _by_schedule(self, view: DeclaredView | None, own: Sequence[Json]) -> float | None:
@@ -374,34 +380,34 @@ class Backups:
         A backup is made before its time is remembered: whoever comes in between makes one of the same name, which is
         there.
         """
-        found = Workable.of(view)
-        if found is None or found.mistakes or found.observed.applied is None or deleting(found.deployment):
+        workable = Workable.of(view)
+        if workable is None or workable.mistakes or workable.observed.applied is None or deleting(workable.deployment):
             return None
-        now, status = datetime.now(UTC), DeclaredCluster.model_validate(found.cluster).status
-        time = scheduled(found.wish.spec.etcd.backup, status.backup_schedule, now)
+        now, status = datetime.now(UTC), DeclaredCluster.model_validate(workable.cluster).status
+        time = scheduled(workable.wish.spec.etcd.backup, status.backup_schedule, now)
         state = time.state
         if time.due is not None and state is not None and not is_under_way(own):
-            self._cluster.create_if_absent(ETCD_BACKUP, of_time(found, time.due))
+            self._cluster.create_if_absent(ETCD_BACKUP, of_time(workable, time.due))
             state = state.model_copy(update={"last": stamp(time.due)})
-        drill, following = drill_asked(found.wish.spec.etcd.backup, status.drill, now)
+        drill, following = drill_asked(workable.wish.spec.etcd.backup, status.drill, now)
         if (state, drill) != (status.backup_schedule, status.drill):
             known = {"backupSchedule": state, "drill": drill}
-            said = {
+            schedule_status = {
                 name: value.model_dump(mode="json", by_alias=True, exclude_none=True)
                 for name, value in known.items()
                 if value is not None
             }
-            rest = {name: value for name, value in found.cluster["status"].items() if name not in known}
-            self._looks.clusters.replace_status(found.cluster, {**rest, **said})
-        times = [one for one in (time.following, following) if one is not None]
+            rest = {name: value for name, value in workable.cluster["status"].items() if name not in known}
+            self._looks.clusters.replace_status(workable.cluster, {**rest, **schedule_status})
+        times = [moment for moment in (time.following, following) if moment is not None]
         return max((min(times) - now).total_seconds(), 0.0) if times else None
 
     def _settle(self, backup: Json, view: DeclaredView | None) -> None:
         """Bring one EtcdBackup's status, and what it is deleted with, to what they have to be."""
         if view is not None and not deleting(view.deployment):
-            wanted = owners(backup, view)
-            if wanted != (backup["metadata"].get("ownerReferences") or []):
-                backup = self._looks.backups.merge(backup, {"metadata": {"ownerReferences": wanted}})
+            expected_owners = owners(backup, view)
+            if expected_owners != (backup["metadata"].get("ownerReferences") or []):
+                backup = self._looks.backups.merge(backup, {"metadata": {"ownerReferences": expected_owners}})
         before = dig(backup, "status", "phase")
         if before in (VERIFIED, MISSING):
             claim = str(dig(backup, "status", "location") or "").rpartition(":")[0]
@@ -436,12 +442,12 @@ class Backups:
     def _binding(self, name: str | None) -> str | None:
         """Return how claims of a class are bound; None where that is not to be known."""
         try:
-            found = self._cluster.get(STORAGE_CLASS, name) if name else None
+            storage_class = self._cluster.get(STORAGE_CLASS, name) if name else None
         except ApiFailure as failure:
             if not failure.forbidden:
                 raise
             return None
-        return None if name is None else dig(found, "volumeBindingMode") or "Immediate"
+        return None if name is None else dig(storage_class, "volumeBindingMode") or "Immediate"
 
 
 def start(context: OperatorContext) -> None:

@@ -140,10 +140,10 @@ class Sources:
             credentials = self._credentials(delivery)
             revision = remote_revision(source, credentials, deadline=begins + FETCH_SECONDS)
         except VmatrixError as error:
-            said = (FETCHED, False, getattr(error, "reason", "") or "Unreachable", error.with_hint)
-            return SourceLook(about, time.monotonic(), said, failures + 1), None
-        said = (FETCHED, True, FETCHED, f"{ref} of {source.git} is {short(revision)}")
-        return SourceLook(about, time.monotonic(), said), revision
+            fetched = (FETCHED, False, getattr(error, "reason", "") or "Unreachable", error.with_hint)
+            return SourceLook(about, time.monotonic(), fetched, failures + 1), None
+        fetched = (FETCHED, True, FETCHED, f"{ref} of {source.git} is {short(revision)}")
+        return SourceLook(about, time.monotonic(), fetched), revision
 
     def _credentials(self, delivery: Delivery) -> Mapping[str, bytes]:
         reference = delivery.spec.source.secret_ref
@@ -233,7 +233,11 @@ class BuildJobs:
         texts = []
         for pod in pods[:1]:
             namespace, name = key_of(pod)
-            beside = [one["name"] for one in pod["spec"].get("initContainers") or () if one.get("restartPolicy")]
+            beside = [
+                init_container["name"]
+                for init_container in pod["spec"].get("initContainers") or ()
+                if init_container.get("restartPolicy")
+            ]
             for container in (*containers_of(pod["spec"]), *(beside if helpers else ())):
                 try:
                     texts.append(self._cluster.pod_log(namespace, name, container=container))
@@ -321,7 +325,7 @@ class Builds:
 
     def _advance(self, key: Key, obj: Json, delivery: Delivery) -> float | None:
         """Fetch, then do one thing about the newest revision."""
-        said: list[Said] = [(ACCEPTED, True, "Valid", "the object can be worked with")]
+        conditions: list[Said] = [(ACCEPTED, True, "Valid", "the object can be worked with")]
         moment, pauses = datetime.now(UTC), list[float | None]()
         status = delivery.status
         if not delivery.spec.paused:
@@ -329,7 +333,7 @@ class Builds:
             news = asked if asked and asked != status.reconciled else None
             status, fetched, pause = self._sources.look(key, delivery, news)
             status = without_failures(status).model_copy(update={"reconciled": asked}) if news else status
-            said.append(fetched)
+            conditions.append(fetched)
             pauses.append(pause)
         current = delivery.model_copy(update={"status": status})
         step = next_build(current, moment)
@@ -337,8 +341,8 @@ class Builds:
             step, status, pause = self._done(key, obj, current, step, moment)
             pauses.append(pause)
             current = current.model_copy(update={"status": status})
-            self._write(obj, delivery, status, [*said, *build_conditions(current, step)])
-        return min((one for one in pauses if one is not None), default=None)
+            self._write(obj, delivery, status, [*conditions, *build_conditions(current, step)])
+        return min((seconds for seconds in pauses if seconds is not None), default=None)
 
     def _done(
         self, key: Key, obj: Json, delivery: Delivery, step: BuildStep, moment: datetime
@@ -374,14 +378,14 @@ class Builds:
         objects = (obj for obj in self._deliveries.list() if key_of(obj) != key)
         return [key_of(obj) for obj in objects if _is_building(obj)]
 
-    def _write(self, obj: Json, delivery: Delivery, status: DeliveryStatus, said: Sequence[Said]) -> None:
+    def _write(self, obj: Json, delivery: Delivery, status: DeliveryStatus, conditions: Sequence[Said]) -> None:
         """Write what is told, if it is something else; then say what has ended, and tidy."""
-        body = written(delivery, status, said, datetime.now(UTC))
+        body = written(delivery, status, conditions, datetime.now(UTC))
         if body == (obj.get("status") or {}):
             return
         self._deliveries.replace_status(obj, body)
         before, namespace = building(delivery.status), obj["metadata"]["namespace"]
-        after = next((one for one in status.history if before and one.revision == before.revision), None)
+        after = next((entry for entry in status.history if before and entry.revision == before.revision), None)
         if after is not None and after.outcome != "Building":
             self._tell(obj, after)
         if status.history != delivery.status.history:
@@ -400,12 +404,14 @@ class Builds:
 
 
 def _is_building(obj: Json) -> bool:
-    return any(one.get("outcome") == "Building" for one in dig(obj, "status", "history") or ())
+    return any(entry.get("outcome") == "Building" for entry in dig(obj, "status", "history") or ())
 
 
 def _is_queued(obj: Json) -> bool:
     conditions = dig(obj, "status", "conditions") or ()
-    return any(one["type"] == "Built" and one["reason"] == "Queued" for one in conditions)
+    return any(
+        built_condition["type"] == "Built" and built_condition["reason"] == "Queued" for built_condition in conditions
+    )
 
 
 # Of an object that has another form: only its status is written, and nothing of its spec counts.

@@ -54,7 +54,7 @@ class ClaimsController:
         for informer in (self._clusters, self._deployments):
             follow_clusters(informer, self._machines, self.controller.queue)
         for informer in (self._sets, self._deployments, self._machines):
-            informer.subscribe(lambda _, found: self._look_at_waiting(found["metadata"]["namespace"]))
+            informer.subscribe(lambda _, obj: self._look_at_waiting(obj["metadata"]["namespace"]))
 
     def _look_at_waiting(self, namespace: str) -> None:
         """Look at the Machines of clusters that lack some, where there are several: one may have to give some back."""
@@ -63,8 +63,8 @@ class ClaimsController:
     def reconcile(self, key: Key) -> float | None:
         """Look at one Machine; change one thing. Or find those of a namespace that are to be given back."""
         if key[1] == ALL:
-            given = self._given[key[0]] = self._given_back(key[0])
-            for machine_name in given:
+            names = self._given[key[0]] = self._given_back(key[0])
+            for machine_name in names:
                 self.controller.queue.add((key[0], machine_name))
             return None
         machine = self._machines.get(*key)
@@ -122,7 +122,7 @@ class ClaimsController:
 
     def _given_back(self, namespace: str) -> Mapping[str, str]:
         """Return the Machines that clusters give back which lack others, each with the cluster that gets it."""
-        if len({Claimant.of(one).cluster for one in self._sets.by(where_lacks, namespace)}) < 2:
+        if len({Claimant.of(machine_set).cluster for machine_set in self._sets.by(where_lacks, namespace)}) < 2:
             return {}  # nobody else waits
         machines = self._machines.list(namespace)
         waiting = waiting_sets(self._sets.list(namespace), self._deployments.list(namespace), machines)
@@ -134,11 +134,11 @@ def _cluster(machine: Json) -> str:
     return str(dig(machine, "spec", "claim", "cluster") or "")
 
 
-def in_order(machines: Iterable[Json], wanted: Json) -> list[Json]:
+def in_order(machines: Iterable[Json], machine_set: Json) -> list[Json]:
     """Return Machines of a set with those first that stay when it is to have fewer."""
     named = {machine["metadata"]["name"]: machine for machine in machines}
     models = map(DeclaredMachine.model_validate, named.values())
-    over = {wanted["name"]: Spreading.of(wanted)} if wanted.get("failureDomains") is not None else {}
+    over = {machine_set["name"]: Spreading.of(machine_set)} if machine_set.get("failureDomains") is not None else {}
     return [named[name] for name in reversed(scale_in_order(models, over))]
 
 
@@ -162,17 +162,17 @@ def needless(machine: Json, deployment: Json | None, cluster: Json | None, machi
         return f"cluster {name} is gone, and another one has its name"
     if deleting(deployment) or dig(deployment, "spec", "paused") or use_of(machine, cluster).holds:
         return ""
-    wanted = next((s for s in dig(deployment, "spec", "machineSets") or [] if s["name"] == set_name), None)
-    if wanted is None:
+    machine_set = next((s for s in dig(deployment, "spec", "machineSets") or [] if s["name"] == set_name), None)
+    if machine_set is None:
         return f"cluster {name} has no set {set_name} any more"
-    names = dig(wanted, "machines", "names")
+    names = dig(machine_set, "machines", "names")
     if names and machine["metadata"]["name"] not in names:
         return f"set {set_name} of cluster {name} does not name it any more"
     if why := going(machine):
         return f"another machine takes its place: {why}"
-    own = in_order((m for m in machines if dig(m, "spec", "claim") == claim and not going(m)), wanted)
+    own = in_order((m for m in machines if dig(m, "spec", "claim") == claim and not going(m)), machine_set)
     own.sort(key=lambda m: not use_of(m, cluster).holds)
-    kept = [m["metadata"]["name"] for m in own[: wanted.get("replicas", 1)]]
+    kept = [m["metadata"]["name"] for m in own[: machine_set.get("replicas", 1)]]
     return "" if machine["metadata"]["name"] in kept else f"set {set_name} of cluster {name} wants fewer machines"
 
 

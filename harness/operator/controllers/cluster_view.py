@@ -120,21 +120,25 @@ class ClusterLooks:
 
     def view(self, key: Key) -> DeclaredView | None:
         """Look at one cluster; None when there is no ClusterDeployment and no EtcdCluster of the name."""
-        deployment, found = self.deployments.get(*key), self.clusters.get(*key)
+        deployment, cluster = self.deployments.get(*key), self.clusters.get(*key)
         if deployment is None:
             return None
-        return self.seen(deployment, found if found is not None and owned_by(found, deployment) else None)
+        return self.seen(deployment, cluster if cluster is not None and owned_by(cluster, deployment) else None)
 
     def seen(self, deployment: Json, cluster: Json | None) -> DeclaredView:
         """Look at a ClusterDeployment with its Cluster; the Machines are those of the local copy."""
         machines = self._claimed(deployment, cluster)
         state = DeclaredCluster.model_validate(cluster) if cluster is not None else None
-        backups = [EtcdBackup.model_validate(one) for one in self.backups.list(deployment["metadata"]["namespace"])]
-        restores = [EtcdRestore.model_validate(one) for one in self.restores.list(deployment["metadata"]["namespace"])]
+        backups = [
+            EtcdBackup.model_validate(backup) for backup in self.backups.list(deployment["metadata"]["namespace"])
+        ]
+        restores = [
+            EtcdRestore.model_validate(restore) for restore in self.restores.list(deployment["metadata"]["namespace"])
+        ]
         world = observed(state, machines, datetime.now(UTC), backups, restores)
-        wish, found = judged(deployment, machines, world, self._image)
+        wish, mistakes_of_wish = judged(deployment, machines, world, self._image)
         product, unusable = product_of(self._cluster, wish)
-        mistakes = tuple(mistake.text for mistake in (*found, *unusable))
+        mistakes = tuple(mistake.text for mistake in (*mistakes_of_wish, *unusable))
         if wish is None:
             verdict: Verdict = Wait(WaitReason.NOT_ACCEPTED, "; ".join(mistakes))
             return DeclaredView(deployment, None, mistakes, cluster, machines, None, world, verdict)
@@ -145,21 +149,21 @@ class ClusterLooks:
         if wish.spec.etcd.backup.drill is not None:  # what is in use counts for nothing else, and all Clusters tell it
             world = replace(world, claims_in_use=self._claims_in_use(deployment))
         around = variables_around(wish, world)
-        wanted = desired(wish, machines, load_releases(), world.applied, mistakes, product, around)
-        if product is not None and (lacking := product.lacking(wanted.variables)):
+        desired_cluster = desired(wish, machines, load_releases(), world.applied, mistakes, product, around)
+        if product is not None and (lacking := product.lacking(desired_cluster.variables)):
             mistakes = (*mistakes, *(mistake.text for mistake in lacking))
-            wanted = replace(wanted, refused=mistakes)
-        verdict = next_operation(wanted, world)
-        return DeclaredView(deployment, wish, mistakes, cluster, machines, wanted, world, verdict)
+            desired_cluster = replace(desired_cluster, refused=mistakes)
+        verdict = next_operation(desired_cluster, world)
+        return DeclaredView(deployment, wish, mistakes, cluster, machines, desired_cluster, world, verdict)
 
     def _claims_in_use(self, deployment: Json) -> dict[str, str]:
         """Return by claim which operation of another cluster of the namespace has it."""
         namespace, own = key_of(deployment)
-        running = ((one, dig(one, "status", "operation") or {}) for one in self.clusters.list(namespace))
+        running = ((cluster, dig(cluster, "status", "operation") or {}) for cluster in self.clusters.list(namespace))
         return {
-            claim: f"{operation['operation']} of cluster {one['metadata']['name']}"
-            for one, operation in running
-            if one["metadata"]["name"] != own and (claim := dig(operation, "snapshot", "claim"))
+            claim: f"{operation['operation']} of cluster {cluster['metadata']['name']}"
+            for cluster, operation in running
+            if cluster["metadata"]["name"] != own and (claim := dig(operation, "snapshot", "claim"))
         }
 
     def pods_of(self, namespace: str, job: str) -> list[Json]:
@@ -169,9 +173,9 @@ class ClusterLooks:
     def _claimed(self, deployment: Json, cluster: Json | None) -> tuple[DeclaredMachine, ...]:
         """Return the Machines of a cluster: also those whose claim somebody removed, until it is put back."""
         uid = deployment["metadata"]["uid"]
-        found = [m for m in claimed_by(self.machines, key_of(deployment)) if dig(m, "spec", "claim", "uid") == uid]
-        found += without_claim(self.machines, cluster, uid) if cluster is not None else []
-        return tuple(DeclaredMachine.model_validate(machine) for machine in found)
+        machines = [m for m in claimed_by(self.machines, key_of(deployment)) if dig(m, "spec", "claim", "uid") == uid]
+        machines += without_claim(self.machines, cluster, uid) if cluster is not None else []
+        return tuple(DeclaredMachine.model_validate(machine) for machine in machines)
 
 
 def cluster_gone(name: str, view: DeclaredView | None) -> str:
@@ -199,9 +203,9 @@ def follow_backups(looks: ClusterLooks, queue: Queue) -> None:
 
     def changed(_: str, backup: Json) -> None:
         namespace, name = key_of(backup)
-        restores = (one for one in looks.restores.list(namespace) if one["spec"]["backup"] == name)
-        for one in (backup, *restores):
-            queue.add((namespace, one["spec"]["cluster"]))
+        restores = (restore for restore in looks.restores.list(namespace) if restore["spec"]["backup"] == name)
+        for obj in (backup, *restores):
+            queue.add((namespace, obj["spec"]["cluster"]))
 
     looks.backups.subscribe(changed)
     looks.restores.subscribe(lambda _, restore: queue.add((key_of(restore)[0], restore["spec"]["cluster"])))

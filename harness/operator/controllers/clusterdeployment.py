@@ -116,36 +116,39 @@ def derived(machine_set: Json) -> str:
     return f"MachineSet {name} is derived: edit {field} of {source} instead"
 
 
-def told(sets: Informer, found: Json, wanted: Json, deployment: Json) -> Json:
+def told(sets: Informer, existing: Json, body: Json, deployment: Json) -> Json:
     """Return a MachineSet as it is once its condition says that an edit is put back; as it was if nobody edited it.
 
     While the spec of the ClusterDeployment is the one that its status is about, its sets have not changed by it.
     """
     known = dig(deployment, "status", "observedGeneration") == deployment["metadata"].get("generation")
-    if found.get("spec") == wanted.get("spec") or not known:
-        return found
-    generation = found["metadata"].get("generation")
-    said = new(EDITED, True, "PutBack", derived(found), datetime.now(UTC), generation)
-    conditions = with_conditions(dig(found, "status", "conditions") or [], said)
-    return sets.merge_status(found, {"conditions": conditions})
+    if existing.get("spec") == body.get("spec") or not known:
+        return existing
+    generation = existing["metadata"].get("generation")
+    edited = new(EDITED, True, "PutBack", derived(existing), datetime.now(UTC), generation)
+    conditions = with_conditions(dig(existing, "status", "conditions") or [], edited)
+    return sets.merge_status(existing, {"conditions": conditions})
 
 
-def scaled(found: Json, deployment: Json) -> Json | None:
+def scaled(machine_set: Json, deployment: Json) -> Json | None:
     """Return the sets of a ClusterDeployment after somebody scaled one of its MachineSets; None where nobody did.
 
     Only the subresource counts, which `kubectl scale` and autoscalers write; any other edit is put back.
     """
     known = dig(deployment, "status", "observedGeneration") == deployment["metadata"].get("generation")
-    fields = found["metadata"].get("managedFields") or ()
+    fields = machine_set["metadata"].get("managedFields") or ()
     by_scale = any(
-        one.get("subresource") == "scale" and "f:replicas" in (dig(one, "fieldsV1", "f:spec") or ()) for one in fields
+        entry.get("subresource") == "scale" and "f:replicas" in (dig(entry, "fieldsV1", "f:spec") or ())
+        for entry in fields
     )
     if not known or not by_scale:
         return None
-    number, cluster = dig(found, "spec", "replicas"), deployment["metadata"]["name"]
+    number, cluster = dig(machine_set, "spec", "replicas"), deployment["metadata"]["name"]
     sets = [
-        {**one, "replicas": number} if set_name(cluster, one["name"]) == found["metadata"]["name"] else one
-        for one in deployment["spec"]["machineSets"]
+        {**wanted_set, "replicas": number}
+        if set_name(cluster, wanted_set["name"]) == machine_set["metadata"]["name"]
+        else wanted_set
+        for wanted_set in deployment["spec"]["machineSets"]
     ]
     return {"machineSets": sets} if sets != deployment["spec"]["machineSets"] else None
 
@@ -163,10 +166,10 @@ def machine_sets(deployment: Json, wish: ClusterDeployment) -> list[Json]:
     name = deployment["metadata"]["name"]
     return [
         {
-            **_child(MACHINE_SET, set_name(name, one.name), deployment),
-            "spec": one.model_dump(mode="json", by_alias=True, exclude_none=True),
+            **_child(MACHINE_SET, set_name(name, machine_set.name), deployment),
+            "spec": machine_set.model_dump(mode="json", by_alias=True, exclude_none=True),
         }
-        for one in wish.spec.machine_sets
+        for machine_set in wish.spec.machine_sets
     ]
 
 
@@ -176,14 +179,14 @@ def make_children(api: Cluster, clusters: Informer, sets: Informer, deployment: 
     Raises:
         FormerObject: something of a name is another object's still.
     """
-    wanted = machine_sets(deployment, wish)
+    bodies = machine_sets(deployment, wish)
     changed = [_ensure(api, CLUSTER, clusters, deployment, cluster_object(deployment, wish))]
-    changed += [_ensure(api, MACHINE_SET, sets, deployment, one) for one in wanted]
-    mine, names = key_of(deployment), {one["metadata"]["name"] for one in wanted}
-    for one in sets.by(of_uid, deployment["metadata"]["uid"]):
-        lost = declared_key(one) == mine and one["metadata"]["name"] not in names
-        if lost and owned_by(one, deployment) and not deleting(one):
-            changed.append(api.delete(MACHINE_SET, one["metadata"]["name"], mine[0]))
+    changed += [_ensure(api, MACHINE_SET, sets, deployment, body) for body in bodies]
+    mine, names = key_of(deployment), {body["metadata"]["name"] for body in bodies}
+    for machine_set in sets.by(of_uid, deployment["metadata"]["uid"]):
+        lost = declared_key(machine_set) == mine and machine_set["metadata"]["name"] not in names
+        if lost and owned_by(machine_set, deployment) and not deleting(machine_set):
+            changed.append(api.delete(MACHINE_SET, machine_set["metadata"]["name"], mine[0]))
     return any(changed)
 
 
@@ -198,25 +201,25 @@ def _child(kind: Resource, name: str, deployment: Json) -> Json:
 
 def _ensure(api: Cluster, kind: Resource, known: Informer, deployment: Json, body: Json) -> bool:
     namespace, name = key_of(body)
-    found = known.get(namespace, name)
-    if found is None:
+    existing = known.get(namespace, name)
+    if existing is None:
         if api.create_if_absent(kind, body):
             return True
-        found = api.get(kind, name, namespace)
-    if found is not None and UID_LABEL in labels_of(found) and not owned_by(found, deployment):
+        existing = api.get(kind, name, namespace)
+    if existing is not None and UID_LABEL in labels_of(existing) and not owned_by(existing, deployment):
         api.delete(kind, name, namespace)
-    if found is None or deleting(found) or not owned_by(found, deployment):
+    if existing is None or deleting(existing) or not owned_by(existing, deployment):
         raise FormerObject(
             f"{kind.kind} {name} is another object's, or still being deleted",
             hint="what an earlier object of the name has left is deleted in the background",
         )
     owners = body["metadata"]["ownerReferences"]
-    if found.get("spec") == body.get("spec") and (found["metadata"].get("ownerReferences") or []) == owners:
+    if existing.get("spec") == body.get("spec") and (existing["metadata"].get("ownerReferences") or []) == owners:
         return False
-    found = told(known, found, body, deployment) if kind is MACHINE_SET else found
-    meta = {**found["metadata"], "ownerReferences": owners}
+    existing = told(known, existing, body, deployment) if kind is MACHINE_SET else existing
+    meta = {**existing["metadata"], "ownerReferences": owners}
     spec = {"spec": body["spec"]} if "spec" in body else {}
-    known.observe(api.replace(kind, {**found, "metadata": meta, **spec}))
+    known.observe(api.replace(kind, {**existing, "metadata": meta, **spec}))
     return True
 
 
@@ -225,23 +228,23 @@ def addons_ready(view: DeclaredView) -> tuple[bool | None, str, str]:
     if view.observed.applied is None or view.cluster is None or view.wish is None:
         return False, "NotDeployed", "there is no cluster yet"
     state = DeclaredCluster.model_validate(view.cluster).status
-    told = {one.name: one for one in state.addons}
+    told = {state.name: state for state in state.addons}
     own = [addon for addon in view.wish.spec.addons if addon.manifests is not None]
     unseen = [
         AddonStatus(name=addon.name, ready=False, reason="Applying", message="it is looked at soon")
         for addon in own
         if addon.name not in told or told[addon.name].source != source_digest(addon)
     ]
-    new = {one.name for one in unseen}
+    new = {state.name for state in unseen}
     gone = told.keys() - {addon.name for addon in view.wish.spec.addons}
     leaving = [told[name] for name in sorted(gone) if name not in BUILT_IN]
-    found = [*(told[a.name] for a in view.wish.spec.addons if a.name in told and a.name not in new), *unseen, *leaving]
-    wrong = [one for one in found if one.ready is False or (one.name in gone and one.ready is not None)]
-    dark = [one for one in found if one.ready is None]
+    states = [*(told[a.name] for a in view.wish.spec.addons if a.name in told and a.name not in new), *unseen, *leaving]
+    wrong = [state for state in states if state.ready is False or (state.name in gone and state.ready is not None)]
+    dark = [state for state in states if state.ready is None]
     for status, some in ((False, wrong), (None, dark)):
         if some:
-            return status, some[0].reason, "; ".join(f"{one.name}: {one.message or one.reason}" for one in some)
-    return True, "AllReady" if found else "NoAddons", ""
+            return status, some[0].reason, "; ".join(f"{state.name}: {state.message or state.reason}" for state in some)
+    return True, "AllReady" if states else "NoAddons", ""
 
 
 SILENCING = (*RESTORING, RESET)
@@ -258,7 +261,7 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
     machines, planes, moving = machines_ready(view, sets), _control_planes(view), progressing(view)
     addons, degraded = addons_ready(view), _degraded(view, moment)
     endpoint, etcd = _endpoint_ready(view), _etcd_available(view)
-    said = {
+    conditions = {
         ACCEPTED: (False, "InvalidSpec", "; ".join(view.mistakes)) if view.mistakes else (True, "Accepted", ""),
         PROGRESSING: moving,
         DEGRADED: degraded,
@@ -277,13 +280,13 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
         READY: ready_at_all(view, moving, degraded, (planes, machines, addons, endpoint, etcd)),
     }
     generation, applied = view.deployment["metadata"].get("generation"), view.observed.applied
-    wanted = [new(kind, *words, moment, generation) for kind, words in said.items()]
+    expected_conditions = [new(kind, *words, moment, generation) for kind, words in conditions.items()]
     status: Json = {
         "observedGeneration": generation,
         "version": applied.version if applied is not None else None,
         "machines": f"{sum(map(is_ready, view.machines))}/{wanted_machines(view)}",
         "endpoint": _endpoint(view) if applied is not None else None,
-        "conditions": with_conditions(dig(view.deployment, "status", "conditions") or [], *wanted),
+        "conditions": with_conditions(dig(view.deployment, "status", "conditions") or [], *expected_conditions),
     }
     return {name: value for name, value in status.items() if value is not None}
 
@@ -300,8 +303,8 @@ def _etcd_healthy(view: DeclaredView) -> Said:
     """Return how its members of etcd are."""
     if (ref := _etcd_cluster(view)) is not None:
         return None, "Elsewhere", f"EtcdCluster {ref.name} says how its members are"
-    found = health(view.observed)
-    return found.healthy, found.reason, found.message
+    etcd_health = health(view.observed)
+    return etcd_health.healthy, etcd_health.reason, etcd_health.message
 
 
 def _etcd_available(view: DeclaredView) -> Said:
@@ -363,24 +366,24 @@ def _silence_left(view: DeclaredView, moment: datetime) -> float:
     An operation that runs restarts API servers. After its end they may still be starting, and what was seen last may be
     older than that.
     """
-    silent = [parse_time(one.last_transition_time) for one in _unreachable(view)]
+    silent = [parse_time(node_condition.last_transition_time) for node_condition in _unreachable(view)]
     if not silent:
         return 0.0
     past = view.observed.history[0].ended if view.observed.history else None
     since = [max(silent)] if view.observed.running is not None else [parse_time(past)] if past is not None else []
-    return max([0.0, *(RESTART_SECONDS - (moment - one).total_seconds() for one in since)])
+    return max([0.0, *(RESTART_SECONDS - (moment - last_seen).total_seconds() for last_seen in since)])
 
 
 def _unreachable(view: DeclaredView) -> list[Condition]:
     """Return what the machines that are deployed as nodes say, where all of them say that the API is silent."""
     deployed = {host.machine for host in view.observed.applied.hosts} if view.observed.applied is not None else set()
     nodes = [
-        one
+        node_condition
         for machine in view.machines
-        for one in machine.status.conditions
-        if one.type == NODE_READY and machine.metadata.name in deployed
+        for node_condition in machine.status.conditions
+        if node_condition.type == NODE_READY and machine.metadata.name in deployed
     ]
-    return nodes if all(one.reason == API_UNREACHABLE for one in nodes) else []
+    return nodes if all(node_condition.reason == API_UNREACHABLE for node_condition in nodes) else []
 
 
 def _control_planes(view: DeclaredView) -> Said:
@@ -456,17 +459,17 @@ class DeclarationController:
     def _refuse(self, deployment: Json, taken: SpecMistake) -> None:
         """Say of an object that another kind's older one has its name. Nothing is done for it."""
         moment, generation = datetime.now(UTC), deployment["metadata"].get("generation")
-        said = [new(kind, False, "NameTaken", taken.text, moment, generation) for kind in (ACCEPTED, READY)]
-        status = {"conditions": with_conditions(dig(deployment, "status", "conditions") or [], *said)}
+        conditions = [new(kind, False, "NameTaken", taken.text, moment, generation) for kind in (ACCEPTED, READY)]
+        status = {"conditions": with_conditions(dig(deployment, "status", "conditions") or [], *conditions)}
         if status["conditions"] != dig(deployment, "status", "conditions"):
             self._looks.deployments.replace_status(deployment, {**(deployment.get("status") or {}), **status})
 
     def _orphan(self, key: Key) -> None:
         """Delete the Cluster of an object that went without its finalizer: somebody has taken it off by hand."""
-        found = self._looks.clusters.get(*key)
-        if found is None or deleting(found) or UID_LABEL not in labels_of(found):
+        cluster = self._looks.clusters.get(*key)
+        if cluster is None or deleting(cluster) or UID_LABEL not in labels_of(cluster):
             return
-        owned = bool(found["metadata"].get("ownerReferences"))
+        owned = bool(cluster["metadata"].get("ownerReferences"))
         if not owned and declared_now(self._cluster, key) is None:
             self._cluster.delete(CLUSTER, key[1], key[0])
 
@@ -478,13 +481,13 @@ class DeclarationController:
             return False
         namespace, name = view.key
         if has:
-            found = self._cluster.get(CLUSTER, name, namespace)  # the local copy may be older than an operation
-            mine = found is not None and owned_by(found, view.deployment)
-            if _needed(self._looks.seen(view.deployment, found if mine else None), has=True):
+            cluster = self._cluster.get(CLUSTER, name, namespace)  # the local copy may be older than an operation
+            mine = cluster is not None and owned_by(cluster, view.deployment)
+            if _needed(self._looks.seen(view.deployment, cluster if mine else None), has=True):
                 return False
             if deleting(view.deployment):
                 self._cluster.delete(CLUSTER, name, namespace)
-        others = [one for one in finalizers if one != RESET_FINALIZER]
+        others = [finalizer for finalizer in finalizers if finalizer != RESET_FINALIZER]
         patch = {"metadata": {"finalizers": others if has else [*others, RESET_FINALIZER]}}
         self._looks.deployments.merge(view.deployment, patch)
         return True
@@ -496,8 +499,8 @@ class DeclarationController:
         """
         if view.wish is None or view.mistakes or deleting(view.deployment):
             return False
-        for one in self._looks.sets.by(of_uid, view.deployment["metadata"]["uid"]):
-            spec = scaled(one, view.deployment)
+        for machine_set in self._looks.sets.by(of_uid, view.deployment["metadata"]["uid"]):
+            spec = scaled(machine_set, view.deployment)
             if spec is None:
                 continue
             after = {**view.deployment, "spec": {**view.deployment["spec"], **spec}}

@@ -55,7 +55,7 @@ def begun(cluster: str, operation: CurrentOperation, image: str) -> CurrentOpera
 def execution_of(
     operation: CurrentOperation,
     due: Due,
-    wanted: Desired,
+    desired: Desired,
     access: str,
     authority: AuthorityState | None = None,
     applied: AppliedState | None = None,
@@ -68,23 +68,23 @@ def execution_of(
         authority: the CAs of the cluster, which operations give to machines that begin its control plane, or sign with.
         applied: what was deployed before.  etcd: what the cluster has of an EtcdCluster.
     """
-    chosen = wanted.spec.access if wanted.spec.access != AUTO else access
+    chosen = desired.spec.access if desired.spec.access != AUTO else access
     hosts = due.hosts if chosen != DIRECT else tuple(replace(host, through="") for host in due.hosts)
     return Execution(
-        cluster=wanted.wish.metadata.name,
-        namespace=wanted.wish.metadata.namespace,
+        cluster=desired.wish.metadata.name,
+        namespace=desired.wish.metadata.namespace,
         sequence=operation.sequence,
         attempt=operation.attempt,
         operation=operation.operation,
-        entry=entry_of(operation.operation, wanted),
-        product=wanted.product,
+        entry=entry_of(operation.operation, desired),
+        product=desired.product,
         hosts=hosts,
         variables=due.variables,
         image=operation.image or "",
-        deadline_seconds=wanted.spec.jobs.deadline_seconds,
+        deadline_seconds=desired.spec.jobs.deadline_seconds,
         digest=operation.digest or "",
         snapshot=operation.snapshot,
-        authority=files_of(authority) if needs_authority(operation.operation, due, wanted.wish, applied) else {},
+        authority=files_of(authority) if needs_authority(operation.operation, due, desired.wish, applied) else {},
         etcd_client=client_of(operation.operation, due, etcd),
     )
 
@@ -106,14 +106,14 @@ def needs_authority(operation: str, due: Due, wish: ClusterDeployment, applied: 
         return False
     signs = signs_outside(due.variables) or (applied is not None and signs_outside(applied.variables))
     return operation in BEGINNING or (
-        signs and any(one.signs for one in (*DUTIES, *ETCD_DUTIES) if one.operation == operation)
+        signs and any(duty.signs for duty in (*DUTIES, *ETCD_DUTIES) if duty.operation == operation)
     )
 
 
-def entry_of(operation: str, wanted: Desired) -> str:
+def entry_of(operation: str, desired: Desired) -> str:
     """Return the playbook of an operation: the product's own, which it was found to have, or vmatrix's."""
-    theirs = wanted.product.playbook(operation) if wanted.product is not None else None
-    return theirs or next(duty.entry for duty in duties_of(wanted) if duty.operation == operation)
+    theirs = desired.product.playbook(operation) if desired.product is not None else None
+    return theirs or next(duty.entry for duty in duties_of(desired) if duty.operation == operation)
 
 
 COMPONENT = "clusterinstall"
@@ -139,78 +139,78 @@ class ClusterInstall:
 
     def reconcile(self, key: Key) -> float | None:
         """Look at one cluster; do one thing."""
-        found = Workable.of(self._looks.view(key))
-        if found is None:
+        workable = Workable.of(self._looks.view(key))
+        if workable is None:
             return None
-        running, verdict = found.observed.running, found.verdict
+        running, verdict = workable.observed.running, workable.verdict
         if running is not None and running.started is None and self._looks.jobs.get(key[0], running.job or "") is None:
-            return self._make(found, running)  # `started` says that there was a Job of it
-        if isinstance(verdict, Wait) and verdict.approval not in (None, found.observed.approval):
-            self._write(found.cluster, approval=_json(verdict.approval))
+            return self._make(workable, running)  # `started` says that there was a Job of it
+        if isinstance(verdict, Wait) and verdict.approval not in (None, workable.observed.approval):
+            self._write(workable.cluster, approval=_json(verdict.approval))
             return 0.0
-        pending = found.observed.approval
-        if pending is not None and withdrawn(found.desired, found.observed):
-            sequence = max(found.observed.sequence, pending.sequence)  # no other operation gets its number
-            self._write(found.cluster, approval=None, sequence=sequence)
+        pending = workable.observed.approval
+        if pending is not None and withdrawn(workable.desired, workable.observed):
+            sequence = max(workable.observed.sequence, pending.sequence)  # no other operation gets its number
+            self._write(workable.cluster, approval=None, sequence=sequence)
             return 0.0
-        steps = [_json(step) for step in plan(found.desired, found.observed)]
-        if isinstance(verdict, CurrentOperation) and _guarded(found):
-            image = found.wish.spec.playbooks.image or self._options.executor_image
+        steps = [_json(step) for step in plan(workable.desired, workable.observed)]
+        if isinstance(verdict, CurrentOperation) and _guarded(workable):
+            image = workable.wish.spec.playbooks.image or self._options.executor_image
             state = begun(key[1], verdict, image)
-            self._write(found.cluster, sequence=verdict.sequence, operation=_json(state), plan=steps)
+            self._write(workable.cluster, sequence=verdict.sequence, operation=_json(state), plan=steps)
             return 0.0
-        if steps != (dig(found.cluster, "status", "plan") or []):
-            self._write(found.cluster, plan=steps)
+        if steps != (dig(workable.cluster, "status", "plan") or []):
+            self._write(workable.cluster, plan=steps)
         waits = verdict.again_seconds if isinstance(verdict, Wait) else None
-        return min((seconds for seconds in (waits, again_for(found.wish)) if seconds is not None), default=None)
+        return min((seconds for seconds in (waits, again_for(workable.wish)) if seconds is not None), default=None)
 
-    def _make(self, found: Workable, running: CurrentOperation) -> float | None:
+    def _make(self, workable: Workable, running: CurrentOperation) -> float | None:
         """Make the objects of an operation that are not there yet, or give the operation up: nobody wants it any more.
 
         Raises:
             VmatrixError: the API refuses one of them, which an Event of the ClusterDeployment says as well.
         """
-        namespace, job = found.key[0], running.job or ""
+        namespace, job = workable.key[0], running.job or ""
         there = self._cluster.get(JOB, job, namespace)
         if there is not None:  # made before, or left of an earlier cluster of the name and soon deleted
-            return None if owned_by(there, found.cluster) else AGAIN_SECONDS
-        due = due_of(running, found.desired, found.observed) if found.wants(running) else None
-        if due is None or not self._mine(found, due):
+            return None if owned_by(there, workable.cluster) else AGAIN_SECONDS
+        due = due_of(running, workable.desired, workable.observed) if workable.wants(running) else None
+        if due is None or not self._mine(workable, due):
             for left in (job, log_name(job)):
                 self._cluster.delete(CONFIG_MAP, left, namespace)
-            self._write(found.cluster, **(self._stopped(found) if found.cancelled else {"operation": None}))
+            self._write(workable.cluster, **(self._stopped(workable) if workable.cancelled else {"operation": None}))
             return AGAIN_SECONDS
         if still_run(self._cluster, namespace, f"{JOB_NAME_LABEL}={job}"):
             return AGAIN_SECONDS
         try:
-            authority = found.observed.authority
-            applied = found.observed.applied
-            etcd = found.observed.etcd_client
-            given = execution_of(running, due, found.desired, self._options.access, authority, applied, etcd)
-            make(self._cluster, given, found.cluster)
+            authority = workable.observed.authority
+            applied = workable.observed.applied
+            etcd = workable.observed.etcd_client
+            execution = execution_of(running, due, workable.desired, self._options.access, authority, applied, etcd)
+            make(self._cluster, execution, workable.cluster)
         except VmatrixError as error:
             text = f"{running.operation} cannot begin: {error.summary}"
-            self._events.warning(found.deployment, "ExecutorNotMade", text, component=COMPONENT)
+            self._events.warning(workable.deployment, "ExecutorNotMade", text, component=COMPONENT)
             raise
         text = f"{running.operation}: {running.why} (Job {job})"
-        self._events.normal(found.deployment, "OperationStarted", text, component=COMPONENT)
+        self._events.normal(workable.deployment, "OperationStarted", text, component=COMPONENT)
         return None
 
-    def _stopped(self, found: Workable) -> Json:
+    def _stopped(self, workable: Workable) -> Json:
         """Return the status once an operation was stopped before there was a Job of it."""
-        status = found.cluster["status"]
+        status = workable.cluster["status"]
         entry = end_of.past(status["operation"], cancelled(), None, now(), untouched=True)
         return {"operation": None, **end_of.after(status, entry)}
 
-    def _mine(self, found: Workable, due: Due) -> bool:
+    def _mine(self, workable: Workable, due: Due) -> bool:
         """Tell whether all machines of an operation are this cluster's as the API has them.
 
         Nobody else claims what the cluster has something on, so these are not asked for.
         """
-        before = {**found.cluster, "status": {**found.cluster["status"], "operation": None}}
-        uid, known = found.deployment["metadata"]["uid"], held(before)  # not what is to be begun
+        before = {**workable.cluster, "status": {**workable.cluster["status"], "operation": None}}
+        uid, known = workable.deployment["metadata"]["uid"], held(before)  # not what is to be begun
         for name in (host.machine for host in due.hosts if host.machine not in known):
-            machine = self._cluster.get(MACHINE, name, found.key[0])
+            machine = self._cluster.get(MACHINE, name, workable.key[0])
             if machine is not None:
                 self._looks.machines.observe(machine)  # what is decided next is decided with this one
             if dig(machine, "spec", "claim", "uid") != uid or leaving(machine):
@@ -223,10 +223,10 @@ class ClusterInstall:
         self._looks.clusters.replace_status(cluster, {key: value for key, value in status.items() if value is not None})
 
 
-def _guarded(found: Workable) -> bool:
+def _guarded(workable: Workable) -> bool:
     """Tell whether a deletion of the object would wait for a reset, where it has to."""
-    finalizers = found.deployment["metadata"].get("finalizers") or []
-    return found.wish.spec.deletion.machines != "Reset" or RESET_FINALIZER in finalizers
+    finalizers = workable.deployment["metadata"].get("finalizers") or []
+    return workable.wish.spec.deletion.machines != "Reset" or RESET_FINALIZER in finalizers
 
 
 def _json(model: StatusModel) -> Json:

@@ -45,8 +45,8 @@ def follow_declared(children: Informer, queue: Queue) -> None:
 
 def declared_now(api: Cluster, key: Key) -> Json | None:
     """Return the object that has a name, as the API has it."""
-    found = [api.get(kind, key[1], key[0]) for kind in DECLARED]
-    chosen = elder(found[0], found[1])
+    objects = [api.get(kind, key[1], key[0]) for kind in DECLARED]
+    chosen = elder(objects[0], objects[1])
     return as_deployment(chosen) if chosen is not None else None
 
 
@@ -63,14 +63,14 @@ class Declarations:
 
     def get(self, namespace: str, name: str) -> Json | None:
         """Return the object that has a name."""
-        found = [informer.get(namespace, name) for informer in self._of.values()]
-        chosen = elder(found[0], found[1])
+        objects = [informer.get(namespace, name) for informer in self._of.values()]
+        chosen = elder(objects[0], objects[1])
         return as_deployment(chosen) if chosen is not None else None
 
     def of_kind(self, kind: Resource, key: Key) -> Json | None:
         """Return an object of one kind, whether or not it has its name."""
-        found = self._of[kind].get(*key)
-        return as_deployment(found) if found is not None else None
+        obj = self._of[kind].get(*key)
+        return as_deployment(obj) if obj is not None else None
 
     def list(self, namespace: str | None = None) -> list[Json]:
         """Return all objects (of one namespace, or of all), but for those whose name an older one has."""
@@ -78,9 +78,9 @@ class Declarations:
         if not etcds:
             return deployments
         named: dict[Key, Json] = {}
-        for one in (*deployments, *etcds):
-            named[key_of(one)] = elder(named.get(key_of(one)), one) or one
-        return [as_deployment(one) for one in named.values()]
+        for obj in (*deployments, *etcds):
+            named[key_of(obj)] = elder(named.get(key_of(obj)), obj) or obj
+        return [as_deployment(obj) for obj in named.values()]
 
     def merge(self, deployment: Json, patch: Json) -> Json:
         """Merge a patch into an object as it was seen. Raises ApiFailure, above all a conflict."""

@@ -48,8 +48,8 @@ def freshness_of(view: DeclaredView, moment: datetime) -> BackupFreshness:
 
 def backup_fresh(view: DeclaredView, moment: datetime) -> Said:
     """Return the condition that says it."""
-    found = freshness_of(view, moment)
-    return found.fresh, found.reason, found.message
+    backup_freshness = freshness_of(view, moment)
+    return backup_freshness.fresh, backup_freshness.reason, backup_freshness.message
 
 
 def proof_of(view: DeclaredView, moment: datetime) -> BackupProof:
@@ -61,8 +61,8 @@ def proof_of(view: DeclaredView, moment: datetime) -> BackupProof:
 
 def backup_proven(view: DeclaredView, moment: datetime) -> Said:
     """Return the condition that says it."""
-    found = proof_of(view, moment)
-    return found.proven, found.reason, found.message
+    backup_proof = proof_of(view, moment)
+    return backup_proof.proven, backup_proof.reason, backup_proof.message
 
 
 def authority_valid(view: DeclaredView) -> Said:
@@ -77,12 +77,14 @@ def authority_valid(view: DeclaredView) -> Said:
 def spread(sets: Sequence[Json]) -> Said:
     """Return whether the machines of sets that ask for it are spread over failure domains."""
     words: dict[str, bool | None] = {"True": True, "False": False}
-    found = (condition(one, SPREAD) for one in sets if dig(one, "spec", "failureDomains") is not None)
+    conditions = (
+        condition(machine_set, SPREAD) for machine_set in sets if dig(machine_set, "spec", "failureDomains") is not None
+    )
     return together(
-        (words.get(one["status"]), one["reason"], one.get("message", ""))
-        if one is not None
+        (words.get(spread_condition["status"]), spread_condition["reason"], spread_condition.get("message", ""))
+        if spread_condition is not None
         else (None, "NotYet", "its Machines are looked at soon")
-        for one in found
+        for spread_condition in conditions
     )
 
 
@@ -107,13 +109,13 @@ def progressing(view: DeclaredView) -> Said:
 
 def machines_ready(view: DeclaredView, sets: Sequence[Json]) -> Said:
     """Return whether as many machines are ready as are wanted, and no others are there."""
-    ready, wanted = sum(map(is_ready, view.machines)), wanted_machines(view)
-    if ready >= wanted and ready == len(view.machines):
-        return True, "AllReady", f"{ready} of {wanted} machines are ready"
-    found = [c for one in sets for c in dig(one, "status", "conditions") or []]
-    lacking = [c["message"] for c in found if c["status"] == "False" and c.get("message")]
+    ready, count = sum(map(is_ready, view.machines)), wanted_machines(view)
+    if ready >= count and ready == len(view.machines):
+        return True, "AllReady", f"{ready} of {count} machines are ready"
+    conditions = [c for machine_set in sets for c in dig(machine_set, "status", "conditions") or []]
+    lacking = [c["message"] for c in conditions if c["status"] == "False" and c.get("message")]
     others = [f"{m.metadata.name} is {m.status.phase or 'Pending'}" for m in view.machines if not is_ready(m)]
-    return False, "WaitingForMachines", "; ".join((f"{ready} of {wanted} machines are ready", *lacking, *others))
+    return False, "WaitingForMachines", "; ".join((f"{ready} of {count} machines are ready", *lacking, *others))
 
 
 def beyond_help(view: DeclaredView) -> Said | None:
@@ -135,7 +137,7 @@ def ready_at_all(view: DeclaredView, moving: Said, degraded: Said, parts: Sequen
         return False, moving[1], moving[2]
     if deleting(view.deployment):
         return False, "Deleting", "it is being deleted"
-    return next((said for said in parts if said[0] is False), (True, "Ready", ""))
+    return next((part for part in parts if part[0] is False), (True, "Ready", ""))
 
 
 def is_ready(machine: DeclaredMachine) -> bool:
@@ -145,7 +147,7 @@ def is_ready(machine: DeclaredMachine) -> bool:
 
 def wanted_machines(view: DeclaredView) -> int:
     """Return how many machines are wanted."""
-    return sum(one.replicas for one in view.wish.spec.machine_sets) if view.wish is not None else 0
+    return sum(machine_set.replicas for machine_set in view.wish.spec.machine_sets) if view.wish is not None else 0
 
 
 def _word(operation: str) -> str:

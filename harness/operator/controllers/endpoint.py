@@ -88,12 +88,15 @@ class EndpointController:
             )
             before = before.model_copy(update={"url": url})
             cluster = self._write(cluster, before)  # so that whoever takes the type back knows of the route
-        seen = self._lead(deployment, endpoint, before)
-        if seen is not None and seen.ready and cluster is not None and is_of_others(self._cluster, cluster):
-            seen = replace(
-                seen, ready=False, reason=EndpointReason.NAME_IN_USE, message=OTHERS.format(people_secret_name(key[1]))
+        observed = self._lead(deployment, endpoint, before)
+        if observed is not None and observed.ready and cluster is not None and is_of_others(self._cluster, cluster):
+            observed = replace(
+                observed,
+                ready=False,
+                reason=EndpointReason.NAME_IN_USE,
+                message=OTHERS.format(people_secret_name(key[1])),
             )
-        after = decide.settled(before, endpoint.type, seen, datetime.now(UTC)) if seen is not None else None
+        after = decide.settled(before, endpoint.type, observed, datetime.now(UTC)) if observed is not None else None
         after = self._hand_out(deployment, wish, cluster, before, after)
         self._write(cluster, after)
         if after is None or (after.ready and after.type != GATEWAY):
@@ -136,7 +139,7 @@ class EndpointController:
 
     def _routed(self, deployment: Json, endpoint: ApiEndpoint) -> EndpointSeen:
         """Attach a TLSRoute to the Gateway."""
-        route, kind = (self._served.preferred(one.group, one.kind) for one in (TLS_ROUTE, GATEWAY_KIND))
+        route, kind = (self._served.preferred(resource.group, resource.kind) for resource in (TLS_ROUTE, GATEWAY_KIND))
         if route is None or kind is None:
             lacking = (TLS_ROUTE if route is None else GATEWAY_KIND).kind
             raise EndpointRefused(
@@ -184,14 +187,14 @@ class EndpointController:
         kinds = [] if endpoint.type == INGRESS_TYPE else [INGRESS]
         kinds += [] if endpoint.type in SERVED else [ENDPOINT_SLICE, SERVICE]
         for kind in kinds:
-            found = self._made[kind].get(namespace, name)
-            if found is not None and owned_by(found, deployment) and not deleting(found):
+            obj = self._made[kind].get(namespace, name)
+            if obj is not None and owned_by(obj, deployment) and not deleting(obj):
                 self._cluster.delete(kind, name, namespace)
         if before is None or before.type != GATEWAY or endpoint.type == GATEWAY:
             return
         route = self._served.preferred(TLS_ROUTE.group, TLS_ROUTE.kind)
-        found = self._cluster.get(route, name, namespace) if route is not None else None
-        if route is not None and found is not None and owned_by(found, deployment):
+        obj = self._cluster.get(route, name, namespace) if route is not None else None
+        if route is not None and obj is not None and owned_by(obj, deployment):
             self._cluster.delete(route, name, namespace)
 
     def _hand_out(
@@ -235,15 +238,15 @@ class EndpointController:
         ]
 
 
-def _as_wanted(found: Json, body: Json) -> bool:
+def _as_wanted(obj: Json, body: Json) -> bool:
     """Tell whether an object has all that is wanted, and nothing that is to be absent."""
-    wanted, spec = body.get("spec") or {}, found.get("spec") or {}
-    absent = all(spec.get(name) is None for name, value in wanted.items() if value is None)
-    return absent and holds(found, body) and not decide.surplus(found, body) and not decide.must_be_new(found, body)
+    expected_spec, spec = body.get("spec") or {}, obj.get("spec") or {}
+    absent = all(spec.get(name) is None for name, value in expected_spec.items() if value is None)
+    return absent and holds(obj, body) and not decide.surplus(obj, body) and not decide.must_be_new(obj, body)
 
 
-def _annotations(found: Json, body: Json) -> Json:
-    return {**decide.surplus(found, body), **(dig(body, "metadata", "annotations") or {})}
+def _annotations(obj: Json, body: Json) -> Json:
+    return {**decide.surplus(obj, body), **(dig(body, "metadata", "annotations") or {})}
 
 
 def start(context: OperatorContext) -> None:

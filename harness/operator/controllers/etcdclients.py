@@ -50,7 +50,7 @@ RENEW_DAYS = 90  # before its end, as the playbooks; the operation that hands it
 NEVER = "none"  # the EtcdCluster has restored nothing before
 TROUBLE = ("NoEtcdCluster", "AnotherEtcdCluster", "PrefixTaken", "AuthorityUnusable", "CertificateRefused")
 WENT_BACK = ("settings", "addons")  # what a cluster has of another time than its machines
-AUTHORITY = next(one for one in AUTHORITIES if one.name == "etcd")
+AUTHORITY = next(authority for authority in AUTHORITIES if authority.name == "etcd")
 
 
 def secret_name(cluster: str) -> str:
@@ -72,15 +72,15 @@ def end_of(data: Mapping[str, bytes], user: str, ca: bytes, now: datetime, days:
         days: within how many of its end another one is signed, or within half of its life.
     """
     try:
-        found = x509.load_pem_x509_certificate(data[CERTIFICATE])
+        certificate = x509.load_pem_x509_certificate(data[CERTIFICATE])
         key = load_pem_private_key(data[KEY], password=None)
         issuer = x509.load_pem_x509_certificates(ca)[0]
     except (KeyError, ValueError, TypeError):
         return None
-    names = [one.value for one in found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-    begin, end = found.not_valid_before_utc, found.not_valid_after_utc
+    names = [attribute.value for attribute in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     soon = min(timedelta(days=days), (end - begin) / 2)
-    same = names == [user] and key.public_key() == found.public_key() and signed_by(found, issuer)
+    same = names == [user] and key.public_key() == certificate.public_key() and signed_by(certificate, issuer)
     return end if same and data.get(CA) == ca and end - now > soon else None
 
 
@@ -121,7 +121,9 @@ class EtcdClients:
             dig(obj, "spec", "etcd", "clusterRef", "name"),
         }
         with self._lock:
-            users = [user for one in concerned - {None} for user in self._users.get((namespace, one), ())]
+            users = [
+                user for cluster_name in concerned - {None} for user in self._users.get((namespace, cluster_name), ())
+            ]
         for user in users:
             self.controller.queue.add(user)
 
@@ -130,80 +132,82 @@ class EtcdClients:
         deployment = self._looks.deployments.get(*key)
         if not dig(deployment, "spec", "etcd", "clusterRef"):
             return None
-        found = Workable.of(self._looks.view(key))
-        ref = found.wish.spec.etcd.cluster_ref if found is not None else None
-        if found is None or ref is None:
+        workable = Workable.of(self._looks.view(key))
+        ref = workable.wish.spec.etcd.cluster_ref if workable is not None else None
+        if workable is None or ref is None:
             return None
         etcd, namespace = self._looks.deployments.get(key[0], ref.name), key[0]
         around = EtcdAround.of(
-            found.wish,
+            workable.wish,
             etcd if is_etcd(etcd) else None,
             self._looks.clusters.list(namespace),
             self._looks.deployments.list(namespace),
         )
-        before = found.observed.etcd_client
-        if deleting(found.deployment):
-            self._leave(found, before, around)
+        before = workable.observed.etcd_client
+        if deleting(workable.deployment):
+            self._leave(workable, before, around)
             return None
-        state = client_state(found.wish, before, around, fixed=found.observed.touched)
+        state = client_state(workable.wish, before, around, fixed=workable.observed.touched)
         if state.user and state.uid == dig(around.etcd, "metadata", "uid"):
-            state = self._certified(state, found, around)
+            state = self._certified(state, workable, around)
         back = restored_by(around)
         went_back = bool(before is not None and before.restored and back) and back != state.restored
         if state.user and (went_back or not state.restored):
             state = state.model_copy(update={"restored": back or NEVER})
-        changes = {"unsettled": _unsettled(found, back)} if went_back and found.observed.applied is not None else {}
-        self._write(found, before, state, changes)
+        changes = (
+            {"unsettled": _unsettled(workable, back)} if went_back and workable.observed.applied is not None else {}
+        )
+        self._write(workable, before, state, changes)
         return AGAIN_SECONDS if state.usable else REFUSED_SECONDS
 
-    def _leave(self, found: Workable, before: EtcdClientState | None, around: EtcdAround) -> None:
+    def _leave(self, workable: Workable, before: EtcdClientState | None, around: EtcdAround) -> None:
         """Give up what a cluster has once its machines are reset, where its keys are to go."""
-        if before is None or not before.user or found.observed.running is not None:
+        if before is None or not before.user or workable.observed.running is not None:
             return
-        verdict = found.verdict
+        verdict = workable.verdict
         waits = isinstance(verdict, Wait) and verdict.reason == WaitReason.WAITING_FOR_ETCD
         if waits or before.leaving:
-            self._write(found, before, leaving_state(before, around, found.wish), {})
+            self._write(workable, before, leaving_state(before, around, workable.wish), {})
 
     def _write(
-        self, found: Workable, before: EtcdClientState | None, state: EtcdClientState, changes: Mapping[str, Any]
+        self, workable: Workable, before: EtcdClientState | None, state: EtcdClientState, changes: Mapping[str, Any]
     ) -> None:
         """Write what a cluster has, if it is something else. Raises ApiFailure, above all a conflict."""
         if state == before and not changes:
             return
-        known = dig(found.cluster, "status", "etcdClient") or {}
-        said = state.model_dump(mode="json", by_alias=True, exclude_none=True)
-        gone = dict.fromkeys(known.keys() - said.keys())  # a merge patch keeps what it does not name
-        self._looks.clusters.merge_status(found.cluster, {"etcdClient": {**gone, **said}, **changes})
+        known = dig(workable.cluster, "status", "etcdClient") or {}
+        fields = state.model_dump(mode="json", by_alias=True, exclude_none=True)
+        gone = dict.fromkeys(known.keys() - fields.keys())  # a merge patch keeps what it does not name
+        self._looks.clusters.merge_status(workable.cluster, {"etcdClient": {**gone, **fields}, **changes})
         if state.reason in TROUBLE and (before is None or before.reason != state.reason):
-            self._events.warning(found.deployment, state.reason, state.message, component=COMPONENT)
+            self._events.warning(workable.deployment, state.reason, state.message, component=COMPONENT)
 
-    def _certified(self, state: EtcdClientState, found: Workable, around: EtcdAround) -> EtcdClientState:
+    def _certified(self, state: EtcdClientState, workable: Workable, around: EtcdAround) -> EtcdClientState:
         """Return a state with the certificate of its user, which is signed if it has to be."""
-        name = secret_name(found.key[1])
+        name = secret_name(workable.key[1])
         try:
-            expires = self._certificate(name, state, found, around)
+            expires = self._certificate(name, state, workable, around)
         except AuthorityRefused as refused:
             why = {"usable": False, "ready": False, "reason": "CertificateRefused", "message": str(refused)}
             return state.model_copy(update=why)
         return state.model_copy(update={"secret": name, "expires": stamp(expires)})
 
-    def _certificate(self, name: str, state: EtcdClientState, found: Workable, around: EtcdAround) -> datetime:
+    def _certificate(self, name: str, state: EtcdClientState, workable: Workable, around: EtcdAround) -> datetime:
         """Have the Secret hold a certificate; return when it expires. Raises AuthorityRefused: nothing can sign it."""
-        wish, now, namespace = found.wish, datetime.now(UTC), found.key[0]
+        wish, now, namespace = workable.wish, datetime.now(UTC), workable.key[0]
         parts = around.cluster.status.authority.parts if around.cluster and around.cluster.status.authority else ()
-        part = next((one for one in parts if one.name == AUTHORITY.name), None)
+        part = next((candidate for candidate in parts if candidate.name == AUTHORITY.name), None)
         if part is None:
             raise AuthorityRefused(
                 "SecretMissing", f"EtcdCluster {state.cluster} has no CA yet: see its AuthorityValid"
             )
         data = self._content(part.secret, namespace)
         if judged(AUTHORITY, part.secret, data, now).public_key != part.public_key:
-            said = f"Secret {part.secret} has another key than EtcdCluster {state.cluster}: put that one back"
-            raise AuthorityRefused("Changed", said)
+            message = f"Secret {part.secret} has another key than EtcdCluster {state.cluster}: put that one back"
+            raise AuthorityRefused("Changed", message)
         there = self._cluster.get(SECRET, name, namespace)
         owner = controller_of(there) if there is not None else None
-        if there is not None and (owner is None or owner.get("uid") != found.deployment["metadata"]["uid"]):
+        if there is not None and (owner is None or owner.get("uid") != workable.deployment["metadata"]["uid"]):
             remedy = "wait until it is deleted, or delete it"
             raise AuthorityRefused("SecretInUse", f"Secret {name} belongs to another object: {remedy}")
         days = max(RENEW_DAYS, wish.spec.certificates.renew_before_days or 0)
@@ -214,15 +218,15 @@ class EtcdClients:
         asked, own_key = request(state.user, ())
         made = signed(asked, issuer, key, now, lifetime_of(wish))
         content = {CA: first(data[CERTIFICATE]), CERTIFICATE: made, KEY: own_key}
-        ensure(self._cluster, SECRET, _secret(name, found.deployment, content, new=there is None))
+        ensure(self._cluster, SECRET, _secret(name, workable.deployment, content, new=there is None))
         return x509.load_pem_x509_certificate(made).not_valid_after_utc
 
     def _content(self, name: str, namespace: str) -> Mapping[str, bytes]:
         """Return what the Secret of a CA holds. Raises AuthorityRefused: there is none."""
-        found = self._cluster.get(SECRET, name, namespace)
-        if found is None:
+        secret = self._cluster.get(SECRET, name, namespace)
+        if secret is None:
             raise AuthorityRefused("SecretMissing", f"Secret {name} with the CA of etcd is gone: put a copy of it back")
-        return secret_content(found)
+        return secret_content(secret)
 
 
 def _secret(name: str, deployment: Json, content: Mapping[str, bytes], *, new: bool) -> Json:
@@ -235,10 +239,10 @@ def _secret(name: str, deployment: Json, content: Mapping[str, bytes], *, new: b
     return body
 
 
-def _unsettled(found: Workable, restore: str) -> Json:
+def _unsettled(workable: Workable, restore: str) -> Json:
     """Return what may be done half once the objects of a cluster went back in time together with its EtcdCluster."""
-    half = found.observed.unsettled or UnsettledState()
-    state = found.observed.etcd_client
+    half = workable.observed.unsettled or UnsettledState()
+    state = workable.observed.etcd_client
     why = f"{restore} of EtcdCluster {state.cluster if state is not None else ''}"
     parts = tuple(dict.fromkeys((*half.parts, *WENT_BACK)))
     made: Json = half.model_copy(update={"parts": parts, "why": why}).model_dump(

@@ -55,7 +55,7 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
     healthy: Said = (well.healthy, well.reason, well.message)
     degraded = stuck or ((True, healthy[1], healthy[2]) if healthy[0] is False else (False, "AsExpected", ""))
     ready = ready_at_all(view, moving, degraded, (machines, healthy))
-    said: dict[str, Said] = {
+    conditions: dict[str, Said] = {
         ACCEPTED: (False, "InvalidSpec", "; ".join(view.mistakes)) if view.mistakes else (True, "Accepted", ""),
         PROGRESSING: moving,
         DEGRADED: degraded,
@@ -68,9 +68,9 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
         READY: ready,
     }
     generation, applied = view.deployment["metadata"].get("generation"), view.observed.applied
-    wanted = [
+    expected_conditions = [
         new(kind, holds, reason, own_words(message), moment, generation)
-        for kind, (holds, reason, message) in said.items()
+        for kind, (holds, reason, message) in conditions.items()
     ]
     status: Json = {
         "observedGeneration": generation,
@@ -79,9 +79,11 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
         "replicas": len(applied.machines) if applied is not None else 0,
         "members": f"{sum(map(is_ready, view.machines))}/{wanted_machines(view)}",
         "endpoints": endpoints_of(applied) or None,
-        "clusters": [{"name": one.cluster, "prefix": one.prefix, "user": one.user} for one in view.observed.clients]
+        "clusters": [
+            {"name": client.cluster, "prefix": client.prefix, "user": client.user} for client in view.observed.clients
+        ]
         or None,
-        "conditions": with_conditions(dig(view.deployment, "status", "conditions") or [], *wanted),
+        "conditions": with_conditions(dig(view.deployment, "status", "conditions") or [], *expected_conditions),
     }
     return {name: value for name, value in status.items() if value is not None}
 

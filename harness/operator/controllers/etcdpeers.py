@@ -38,30 +38,32 @@ def peer_object(machine: Json, cluster: Json) -> Json:
     return made
 
 
-def peer_status(before: Json, machine: Json, found: Inspected | ProbeTrouble, failed: int, moment: datetime) -> Json:
+def peer_status(
+    before: Json, machine: Json, inspected: Inspected | ProbeTrouble, failed: int, moment: datetime
+) -> Json:
     """Return the status of an EtcdPeer after a look.
 
     Args:
         before: its status so far.  machine: its Machine, after the look.  failed: logins in a row that have failed.
     """
-    if isinstance(found, ProbeTrouble):
+    if isinstance(inspected, ProbeTrouble):
         if failed < BELIEVED:
             return before
-        said: Said = (None, "MachineSilent", found.message)
-        return {**before, "conditions": _ready(before, said, moment)}
+        answer: Said = (None, "MachineSilent", inspected.message)
+        return {**before, "conditions": _ready(before, answer, moment)}
     state: Json = dig(machine, "status", "etcd") or {}
     if not state:
-        said = (False, "NotRunning", "nothing on the machine answers as a member of etcd")
-        return {**before, "seen": stamp(moment), "conditions": _ready(before, said, moment)}
-    made = {**{name: state[name] for name in STATE if name in state}, **raft_of(found), "seen": stamp(moment)}
+        answer = (False, "NotRunning", "nothing on the machine answers as a member of etcd")
+        return {**before, "seen": stamp(moment), "conditions": _ready(before, answer, moment)}
+    made = {**{name: state[name] for name in STATE if name in state}, **raft_of(inspected), "seen": stamp(moment)}
     return {**made, "conditions": _ready(before, _serving(made), moment)}
 
 
-def raft_of(found: Inspected) -> Json:
+def raft_of(inspected: Inspected) -> Json:
     """Return who a member is among the others, as far as its metrics say it."""
     values: dict[str, float] = {}
     made: Json = {}
-    for family in text_string_to_metric_families(found.etcd + "\n"):
+    for family in text_string_to_metric_families(inspected.etcd + "\n"):
         for sample in family.samples:
             if sample.name == ID and sample.value == 1:
                 made["memberID"] = sample.labels.get("server_id", "")
@@ -86,8 +88,8 @@ def _serving(status: Mapping[str, object]) -> Said:
     return True, "Serving", ""
 
 
-def _ready(before: Json, said: Said, moment: datetime) -> list[Json]:
-    return with_conditions(before.get("conditions") or [], new(READY, *said, moment, None))
+def _ready(before: Json, answer: Said, moment: datetime) -> list[Json]:
+    return with_conditions(before.get("conditions") or [], new(READY, *answer, moment, None))
 
 
 class EtcdPeers:
@@ -97,7 +99,7 @@ class EtcdPeers:
         self._cluster = context.cluster
         self._peers = context.informers.of(ETCD_PEER)
 
-    def tell(self, machine: Json, cluster: Json, found: Inspected | ProbeTrouble, failed: int) -> None:
+    def tell(self, machine: Json, cluster: Json, inspected: Inspected | ProbeTrouble, failed: int) -> None:
         """Write what a look into a Machine has found of its member, where the Cluster is that of an EtcdCluster."""
         key = key_of(machine)
         if not of_etcd(cluster):
@@ -113,7 +115,7 @@ class EtcdPeers:
             if peer is None or _of_another(peer, machine):
                 return
             self._peers.observe(peer)
-        status = peer_status(peer.get("status") or {}, machine, found, failed, datetime.now(UTC))
+        status = peer_status(peer.get("status") or {}, machine, inspected, failed, datetime.now(UTC))
         try:
             self._peers.merge_status(peer, status)
         except ApiFailure as failure:  # it was just deleted, or somebody has edited it: the next look writes it

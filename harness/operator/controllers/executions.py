@@ -50,44 +50,44 @@ from harness.operator.execute.logs import read
 from harness.operator.execute.termination import ANNOTATION, Outcome, Termination, of_pod, progress_of, waits_for
 
 
-def snapshots_after(known: Sequence[Json], operation: Json, said: Mapping[str, Any]) -> list[Json]:
+def snapshots_after(known: Sequence[Json], operation: Json, facts: Mapping[str, Any]) -> list[Json]:
     """Return the snapshots that there are after an operation that succeeded.
 
     Args:
-        known: those before it.  said: what its executor found out about the one that it took.
+        known: those before it.  facts: what its executor found out about the one that it took.
     """
     about = operation.get("snapshot")
     if about is None:
         return list(known)
     place = SnapshotPlace.model_validate(about)
-    locked: Mapping[str, str] = said.get(LOCKED) or {}
+    locked: Mapping[str, str] = facts.get(LOCKED) or {}
     gone = {(place.store, file) for file in about.get("forget") or () if file not in locked}
     if operation["operation"] != BACKUP:
-        return [one for one in known if _where(one) not in gone]
+        return [snapshot for snapshot in known if _where(snapshot) not in gone]
     gone.add((place.store, place.file))
-    kept = [_looked_for(one, about, said) for one in known if _where(one) not in gone]
+    kept = [_looked_for(snapshot, about, facts) for snapshot in known if _where(snapshot) not in gone]
     made: Json = place.model_dump(mode="json", by_alias=True, exclude_none=True)
     names = _clusters(operation)
-    return [{**made, **_facts(said), **({"clusters": names} if names else {})}, *kept][:SNAPSHOTS_LENGTH]
+    return [{**made, **_facts(facts), **({"clusters": names} if names else {})}, *kept][:SNAPSHOTS_LENGTH]
 
 
 def _clusters(operation: Json) -> list[str]:
     """Return the clusters that had their keys in an EtcdCluster when a snapshot was taken."""
     users = dig(operation, "applies", "variables", ETCD_USERS) or []
-    return [cluster_of(one["name"]) for one in users]
+    return [cluster_of(user["name"]) for user in users]
 
 
-def _looked_for(snapshot: Json, about: Json, said: Mapping[str, Any]) -> Json:
+def _looked_for(snapshot: Json, about: Json, facts: Mapping[str, Any]) -> Json:
     """Return a snapshot of before with whether its file was there, if the executor has looked for it."""
     file = snapshot["file"]
     if _where(snapshot)[0] != SnapshotPlace.model_validate(about).store:
         return snapshot
-    if (until := (said.get(LOCKED) or {}).get(file)) is not None:
+    if (until := (facts.get(LOCKED) or {}).get(file)) is not None:
         return {**snapshot, "lockedUntil": until}
     if file not in (about.get("expected") or ()):
         return snapshot
     rest = {name: value for name, value in snapshot.items() if name != "absent"}
-    return {**rest, "absent": True} if file in (said.get(ABSENT) or ()) else rest
+    return {**rest, "absent": True} if file in (facts.get(ABSENT) or ()) else rest
 
 
 def _where(snapshot: Json) -> tuple[str, str]:
@@ -96,11 +96,11 @@ def _where(snapshot: Json) -> tuple[str, str]:
     return place.store, place.file
 
 
-def _facts(said: Mapping[str, Any]) -> Json:
+def _facts(facts: Mapping[str, Any]) -> Json:
     """Return facts as a status has them; none where the executor's words have another form."""
     try:
-        found = SnapshotFacts.model_validate(dict(said))
-        made: Json = found.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"clusters"})
+        snapshot_facts = SnapshotFacts.model_validate(dict(facts))
+        made: Json = snapshot_facts.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"clusters"})
     except ValidationError:
         return {}
     return made
@@ -142,7 +142,10 @@ def termination_of(job: Json, pods: Sequence[Json], kept: Callable[[], Terminati
     """
     statuses = (status for pod in pods for status in dig(pod, "status", "containerStatuses") or [])
     messages = (dig(status, "state", "terminated", "message") for status in statuses)
-    told = next((said for text in messages if (said := Termination.parse(text or "")) is not None), None) or kept()
+    told = (
+        next((termination for text in messages if (termination := Termination.parse(text or "")) is not None), None)
+        or kept()
+    )
     if told is not None:
         return told
     if is_condition(job, COMPLETE, "True"):
@@ -170,13 +173,13 @@ def past(operation: Json, end: Termination, started: str | None, ended: str | No
     Args:
         untouched: the executor was never started. It has touched nothing, either, if it failed where it only checks.
     """
-    said = {
+    fields = {
         name: getattr(end, name) for name in ("outcome", "blame", "play", "task", "host", "reason", "summary", "hint")
     }
     if end.outcome != SUCCEEDED and not (end.play or end.task):
-        said |= {name: operation.get(name) for name in ("play", "task")}
+        fields |= {name: operation.get(name) for name in ("play", "task")}
     same = {name: operation.get(name) for name in ("sequence", "attempt", "operation", "why", "digest")}
-    made = {**same, **said, "started": started, "ended": ended}
+    made = {**same, **fields, "started": started, "ended": ended}
     made |= {"backup": dig(operation, "snapshot", "backup"), "backupUid": dig(operation, "snapshot", "uid")}
     made |= {"restoreUid": dig(operation, "snapshot", "restore") or None}
     only_looked = operation["operation"] == ADOPT and end.outcome != SUCCEEDED
@@ -237,8 +240,8 @@ def told(operation: Json, entry: Json) -> str:
     where = f" at task {entry['task']!r}" if entry.get("task") else ""
     where += f" on {entry['host']}" if entry.get("host") else ""
     blame = f" ({entry['blame']} to blame)" if entry.get("blame") else ""
-    said = entry.get("summary", entry["outcome"])
-    return f"{operation['operation']} failed{where}{blame}: {said} (Job {operation['job']})"
+    summary = entry.get("summary", entry["outcome"])
+    return f"{operation['operation']} failed{where}{blame}: {summary} (Job {operation['job']})"
 
 
 def surplus(jobs: Iterable[Json], *, keep_failed: int, keep_succeeded: int) -> list[Json]:
@@ -273,8 +276,8 @@ def cancelled(end: Termination | None = None) -> Termination:
     if end is not None and end.outcome == "succeeded":
         return end
     summary = "somebody stopped it by annotation"
-    said = f"{summary}; {end.summary}" if end is not None and end.summary else summary
-    return replace(end or Termination("cancelled"), outcome="cancelled", blame=Blame.USER, summary=said, hint=HINT)
+    sentence = f"{summary}; {end.summary}" if end is not None and end.summary else summary
+    return replace(end or Termination("cancelled"), outcome="cancelled", blame=Blame.USER, summary=sentence, hint=HINT)
 
 
 NO_NODE, NO_IMAGE, NOT_STARTED = "NoNodeForPods", "ImageNotPulled", "ExecutorNotStarted"
@@ -330,16 +333,18 @@ def obstacle_of(pods: Sequence[Json], events: Callable[[Json], Sequence[str]], n
         return None
     scheduled = condition(pod, "PodScheduled") or {}
     if (scheduled.get("status"), scheduled.get("reason")) == ("False", "Unschedulable"):
-        said = scheduled.get("message") or "the scheduler says no more"
-        return Obstacle(reason=NO_NODE, message=f"no node can run the executor's pod: {said}")
+        message = scheduled.get("message") or "the scheduler says no more"
+        return Obstacle(reason=NO_NODE, message=f"no node can run the executor's pod: {message}")
     if waiting := waits_for(pod):
         return Obstacle(reason=NO_IMAGE, message=f"the executor cannot start: {waiting}")
     age = (now - parse_time(pod["metadata"]["creationTimestamp"])).total_seconds()
     warnings = [line for line in events(pod) if line.startswith("Warning ")]
     if age < (PATIENCE_SECONDS if warnings else SILENCE_SECONDS):
         return None
-    said = warnings[-1].removeprefix("Warning ") if warnings else "nothing says why; is the kubelet of its node alive?"
-    return Obstacle(reason=NOT_STARTED, message=f"the executor's pod has no container yet: {said}")
+    message = (
+        warnings[-1].removeprefix("Warning ") if warnings else "nothing says why; is the kubelet of its node alive?"
+    )
+    return Obstacle(reason=NOT_STARTED, message=f"the executor's pod has no container yet: {message}")
 
 
 def too_late(operation: Json, job: Json, pods: Sequence[Json]) -> Termination | None:
@@ -413,10 +418,10 @@ class Executions:
     def _follow(self, cluster: Json, operation: Json, job: Json) -> float | None:
         """Write where an executor is, or what keeps it from being started, if that is something else."""
         play, task = progress_of(job)
-        found = self._unstarted.obstacle(job)
-        obstacle = found.model_dump() if found is not None else None
-        wanted = {"started": dig(job, "status", "startTime"), "play": play, "task": task}
-        after = {**operation, **{name: value for name, value in wanted.items() if value}, "obstacle": obstacle}
+        known_obstacle = self._unstarted.obstacle(job)
+        obstacle = known_obstacle.model_dump() if known_obstacle is not None else None
+        progress = {"started": dig(job, "status", "startTime"), "play": play, "task": task}
+        after = {**operation, **{name: value for name, value in progress.items() if value}, "obstacle": obstacle}
         after = {name: value for name, value in after.items() if value is not None}
         if after != operation:
             self._looks.clusters.replace_status(cluster, {**cluster["status"], "operation": after})
@@ -425,7 +430,7 @@ class Executions:
                 say = self._context.events.warning
                 say(deployment, obstacle["reason"], obstacle["message"], component=COMPONENT)
             return 0.0
-        if found is not None and self._superseded(cluster) and self._unstarted.give_up(job):
+        if known_obstacle is not None and self._superseded(cluster) and self._unstarted.give_up(job):
             return 0.0
         if operation.get("started") and self._cancelled(cluster, operation):
             self._cluster.delete(JOB, job["metadata"]["name"], job["metadata"]["namespace"])

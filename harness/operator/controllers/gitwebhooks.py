@@ -59,8 +59,8 @@ class GitRequest:
 
 def _hub(request: GitRequest, secret: bytes, header: str) -> bool:
     """Tell whether a header has the HMAC of the body."""
-    wanted = "sha256=" + hmac.new(secret, request.body, hashlib.sha256).hexdigest()
-    return hmac.compare_digest(wanted.encode(), request.headers.get(header, "").encode("utf-8", "replace"))
+    signature = "sha256=" + hmac.new(secret, request.body, hashlib.sha256).hexdigest()
+    return hmac.compare_digest(signature.encode(), request.headers.get(header, "").encode("utf-8", "replace"))
 
 
 def signed_by_github(request: GitRequest, secret: bytes, _: float) -> bool:
@@ -86,9 +86,9 @@ def signed_by_gitlab(request: GitRequest, secret: bytes, now: float) -> bool:
         return False
     text = b".".join((headers.get("webhook-id", "").encode(), stamp.encode(), request.body))
     made = base64.b64encode(hmac.new(_standard_key(secret), text, hashlib.sha256).digest())
-    wanted = b"v1," + made
-    given = headers["webhook-signature"].encode("utf-8", "replace").split()
-    return any(hmac.compare_digest(wanted, one) for one in given)
+    signature = b"v1," + made
+    signatures = headers["webhook-signature"].encode("utf-8", "replace").split()
+    return any(hmac.compare_digest(signature, candidate) for candidate in signatures)
 
 
 def _standard_key(secret: bytes) -> bytes:
@@ -133,22 +133,24 @@ def refs_of(provider: Provider, content: Json) -> list[str]:
 
 
 def _bitbucket_refs(content: Json) -> Iterator[str]:
-    for one in dig(content, "push", "changes") or ():  # of the cloud
-        new = dig(one, "new") or {}
+    for change in dig(content, "push", "changes") or ():  # of the cloud
+        new = dig(change, "new") or {}
         if new.get("name"):
             yield f"refs/{'tags' if new.get('type') == 'tag' else 'heads'}/{new['name']}"
-    for one in content.get("changes") or ():  # of the Data Center
-        if dig(one, "ref", "id"):
-            yield str(one["ref"]["id"])
+    for change in content.get("changes") or ():  # of the Data Center
+        if dig(change, "ref", "id"):
+            yield str(change["ref"]["id"])
 
 
 def concerns(source: GitSource, refs: list[str]) -> bool:
     """Tell whether a push of refs may have brought a revision that a Delivery is to have."""
     if source.revision is not None:
         return False
-    wanted = f"refs/tags/{source.tag}" if source.tag else f"refs/heads/{source.branch}" if source.branch else None
+    ref_of_source = (
+        f"refs/tags/{source.tag}" if source.tag else f"refs/heads/{source.branch}" if source.branch else None
+    )
     named = {ref if ref.startswith("refs/") else f"refs/heads/{ref}" for ref in refs}
-    return wanted is None or not named or wanted in named
+    return ref_of_source is None or not named or ref_of_source in named
 
 
 @dataclass(frozen=True)
@@ -177,8 +179,8 @@ class GitReceiver:
 
     def answer(self, key: Key, request: GitRequest) -> GitAnswer:
         """Answer a request about a Delivery; whoever may not tell of it does not learn whether there is one."""
-        found = self._cluster.get(DELIVERY, key[1], key[0]) if self._namespace in (None, key[0]) else None
-        delivery = read_delivery(found, creating=False)[0] if found is not None and not deleting(found) else None
+        obj = self._cluster.get(DELIVERY, key[1], key[0]) if self._namespace in (None, key[0]) else None
+        delivery = read_delivery(obj, creating=False)[0] if obj is not None and not deleting(obj) else None
         webhook = delivery.spec.source.webhook if delivery is not None else None
         secret = self._secret(key[0], webhook.secret_ref.name, webhook.secret_ref.key) if webhook is not None else None
         if delivery is None or webhook is None or not secret:
@@ -221,10 +223,10 @@ class GitReceiver:
 
 def _content(body: bytes) -> Json:
     try:
-        found = json.loads(body)
+        content = json.loads(body)
     except ValueError:  # of a form: what it says is left aside, and the repository is looked at
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 class _GitHandler(AnsweringHandler):

@@ -94,7 +94,7 @@ class GuestNodes:
                 return
             if kind != "BOOKMARK":
                 name = node["metadata"]["name"]
-                others = {known: found for known, found in nodes.items() if known != name}
+                others = {known: known_node for known, known_node in nodes.items() if known != name}
                 nodes = others if kind == "DELETED" else {**others, name: node}
                 self._see(GuestView(nodes, guest, ""))
 
@@ -141,10 +141,10 @@ def hand_out(api: Cluster, cluster: Json) -> bool:
     kept = dig(api.get(SECRET, state_name(name), namespace), "data", KUBECONFIG)
     if not kept:
         return False
-    body, found = _secret(cluster, secret_name(name), kept), api.get(SECRET, secret_name(name), namespace)
-    if found is not None:
+    body, secret = _secret(cluster, secret_name(name), kept), api.get(SECRET, secret_name(name), namespace)
+    if secret is not None:
         del body["type"]  # which never changes
-        if controller_of(found) is None:
+        if controller_of(secret) is None:
             body["metadata"] = {"name": secret_name(name), "namespace": namespace}  # somebody's own stays theirs
     ensure(api, SECRET, body)
     return True
@@ -163,16 +163,16 @@ def people_secret_name(cluster: str) -> str:
 def at_server(kubeconfig: bytes, url: str) -> bytes:
     """Return a kubeconfig whose clusters are all reached at a URL."""
     whole = yaml.safe_load(kubeconfig)
-    for one in whole["clusters"]:
-        one["cluster"]["server"] = url
+    for cluster in whole["clusters"]:
+        cluster["cluster"]["server"] = url
     return yaml.safe_dump(whole, sort_keys=False).encode()
 
 
 def is_of_others(api: Cluster, cluster: Json) -> bool:
     """Tell whether another object has the Secret for people: a ClusterUser `kubeconfig`, or a Cluster `NAME-user`."""
     name, namespace = cluster["metadata"]["name"], cluster["metadata"]["namespace"]
-    found = api.get(SECRET, people_secret_name(name), namespace)
-    return found is not None and (controller_of(found) or {}).get("uid") != cluster["metadata"]["uid"]
+    secret = api.get(SECRET, people_secret_name(name), namespace)
+    return secret is not None and (controller_of(secret) or {}).get("uid") != cluster["metadata"]["uid"]
 
 
 def for_people(api: Cluster, cluster: Json, url: str) -> None:
@@ -204,7 +204,9 @@ def another_server(kubeconfig: bytes, machines: Sequence[Json]) -> str | None:
     except (yaml.YAMLError, LookupError, TypeError, ValueError):
         return None  # whoever opens it says what is wrong
     planes = {
-        own_address(one): is_down(one) for one in machines if CONTROL_PLANE in (dig(one, "status", "roles") or ())
+        own_address(machine): is_down(machine)
+        for machine in machines
+        if CONTROL_PLANE in (dig(machine, "status", "roles") or ())
     }
     if not planes.get(named or "", False):
         return None

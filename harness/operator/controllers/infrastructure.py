@@ -72,26 +72,26 @@ def image_of(made: KubevirtMachine, user: str) -> GoldenImage:
     )
 
 
-def image_object(found: Json, made: KubevirtMachine, image: GoldenImage) -> Json:
+def image_object(machine_object: Json, made: KubevirtMachine, image: GoldenImage) -> Json:
     """Return the DataVolume that imports an image, owned by what asks for it.
 
     Args:
-        found: the Machine, as the API has it.
+        machine_object: the Machine, as the API has it.
     """
     body = golden(
         image,
         labels={LABEL_MANAGED: MANAGED_BY},
         storage_class=made.storage_class,
         directory=packaged_dir() / TEMPLATES,
-        namespace=found["metadata"]["namespace"],
+        namespace=machine_object["metadata"]["namespace"],
     )
-    body["metadata"]["ownerReferences"] = [image_owner(found)]
+    body["metadata"]["ownerReferences"] = [image_owner(machine_object)]
     return body
 
 
-def image_owner(found: Json) -> Json:
+def image_owner(machine_object: Json) -> Json:
     """Return the reference to what an image stays for: a Machine's set, or the Machine where it has none."""
-    owner = controller_of(found) or owner_reference(found, MACHINE)
+    owner = controller_of(machine_object) or owner_reference(machine_object, MACHINE)
     return {name: owner[name] for name in SHARED}
 
 
@@ -103,10 +103,12 @@ def scheduling_of(spread: SpreadPolicy, labels: Mapping[str, str]) -> Json:
     return {"topologySpreadConstraints": [{**selector, "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}]}
 
 
-def machine_objects(found: Json, model: DeclaredMachine, made: MadeMachine, public_key: str, domain: str) -> list[Json]:
+def machine_objects(
+    machine_object: Json, model: DeclaredMachine, made: MadeMachine, public_key: str, domain: str
+) -> list[Json]:
     """Return a Machine's disk, Secret for cloud-init and VirtualMachine, in the order in which they are made."""
     meta = model.metadata
-    owner: dict[str, Any] = owner_reference(found, MACHINE)
+    owner: dict[str, Any] = owner_reference(machine_object, MACHINE)
     claim = model.spec.claim
     apart = {SET_LABEL: f"{claim.cluster}.{claim.set_name}"} if made.spread is not None and claim is not None else {}
     plan = MachinePlan(
@@ -157,16 +159,16 @@ def hopeless(claimant: Claimant, machines: Iterable[Json], held: Collection[str]
     """
     spreading = Spreading.of(claimant.wanted)
     template = _one(claimant, spreading).model_dump(mode="json", by_alias=True, exclude_none=True)
-    found = []
+    replaceable = []
     for candidate in machines:
         if not claimant.has(candidate) or deleting(candidate) or not dig(candidate, "spec", "kubevirt"):
             continue
         ran = dig(candidate, "status", "infrastructure", "instance") or candidate["metadata"]["name"] in held
         if lost(candidate):
-            found.append((candidate, "it is lost"))
+            replaceable.append((candidate, "it is lost"))
         elif not ran and _anywhere(candidate["spec"]["kubevirt"], spreading) != _anywhere(template, spreading):
-            found.append((candidate, "its set asks for other machines since, and it never ran"))
-    return found
+            replaceable.append((candidate, "its set asks for other machines since, and it never ran"))
+    return replaceable
 
 
 def new_machines(machine_set: Json, numbers: Iterable[int], machines: Sequence[Json]) -> list[Json]:
@@ -188,11 +190,13 @@ def new_machines(machine_set: Json, numbers: Iterable[int], machines: Sequence[J
 
 def _machine(machine_set: Json, claimant: Claimant, spreading: Spreading, number: int, domain: str) -> Json:
     within, template = {spreading.key: domain} if domain else {}, _template(claimant)
-    one = _one(claimant, spreading)
-    one = one.model_copy(update={"node_selector": {**one.node_selector, **within}})
+    template_of_domain = _one(claimant, spreading)
+    template_of_domain = template_of_domain.model_copy(
+        update={"node_selector": {**template_of_domain.node_selector, **within}}
+    )
     name = f"{claimant.cluster}-{claimant.wanted['name']}-{number}"
     spec = {
-        "kubevirt": one.model_dump(mode="json", by_alias=True, exclude_none=True),
+        "kubevirt": template_of_domain.model_dump(mode="json", by_alias=True, exclude_none=True),
         "user": template.user,
         "keyRef": {"name": key_name(claimant.cluster), "key": KEY},
         "through": {"virtualMachineInstance": name},
@@ -228,24 +232,30 @@ class MachineMaking:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def look(self, found: Json, deployment: Json | None, vm: Json | None, vmi: Json | None) -> Halt | None:
+    def look(self, machine_object: Json, deployment: Json | None, vm: Json | None, vmi: Json | None) -> Halt | None:
         """Make what is missing of a Machine; return how far it is, None once its instance may run.
 
         Args:
-            found: the Machine.  deployment: that it is made for.  vm, vmi: what is known to be there of it.
+            machine_object: the Machine.  deployment: that it is made for.  vm, vmi: what is known to be there of it.
         """
-        model = DeclaredMachine.model_validate(found)
+        model = DeclaredMachine.model_validate(machine_object)
         made = model.spec.kubevirt
         if made is None:
             return None
         try:
-            return self._made(found, model, made, deployment) if vm is None else self._coming(model, made, vm, vmi)
+            return (
+                self._made(machine_object, model, made, deployment)
+                if vm is None
+                else self._coming(model, made, vm, vmi)
+            )
         except ApiFailure as refused:
             if refused.passing or refused.conflict:
                 raise
             return Halt(Stage.QUOTA_EXCEEDED if refused.by_quota else Stage.REFUSED, said(refused))
 
-    def _made(self, found: Json, model: DeclaredMachine, made: MadeMachine, deployment: Json | None) -> Halt | None:
+    def _made(
+        self, machine_object: Json, model: DeclaredMachine, made: MadeMachine, deployment: Json | None
+    ) -> Halt | None:
         """Make the objects that are missing, each when it can be."""
         namespace, name = model.metadata.namespace, model.metadata.name
         reference = model.spec.key_ref
@@ -253,8 +263,10 @@ class MachineMaking:
         if isinstance(key, ProbeTrouble):
             return Halt(Stage.KEY_MISSING, key.message)
         domain = str(dig(deployment, "spec", "network", "dnsDomain") or DOMAIN)
-        disk, secret, vm = machine_objects(found, model, made, public_line(key, reference.name), domain)
-        if self._cluster.get(DATA_VOLUME, name, namespace) is None and (halt := self._image(found, model, made)):
+        disk, secret, vm = machine_objects(machine_object, model, made, public_line(key, reference.name), domain)
+        if self._cluster.get(DATA_VOLUME, name, namespace) is None and (
+            halt := self._image(machine_object, model, made)
+        ):
             return halt
         for kind, body in ((DATA_VOLUME, disk), (SECRET, secret), (VM, vm)):
             if kind is VM and (halt := self._open(name, deployment)):
@@ -271,8 +283,8 @@ class MachineMaking:
         there = self._cluster.get(NETWORK_POLICY, policy_name(meta["name"]), meta["namespace"])
         if selects(there, name):
             return None
-        said = f"NetworkPolicy {policy_name(meta['name'])} does not select it yet; NetworkIsolated says why"
-        return Halt(Stage.WAITING_FOR_ISOLATION, said)
+        message = f"NetworkPolicy {policy_name(meta['name'])} does not select it yet; NetworkIsolated says why"
+        return Halt(Stage.WAITING_FOR_ISOLATION, message)
 
     def _key(self, name: str, namespace: str, deployment: Json | None) -> Json | None:
         """Return the Secret of a machine's key, which is made once for all machines that are made for a cluster.
@@ -283,18 +295,18 @@ class MachineMaking:
         own = deployment is not None and name == key_name(deployment["metadata"]["name"])
         if deployment is None or not own:
             return self._cluster.get(SECRET, name, namespace)
-        found = self._cluster.get(SECRET, name, namespace) or self._cluster.ensure(SECRET, key_object(deployment))
-        if (owner := controller_of(found)) is not None and owner["uid"] != deployment["metadata"]["uid"]:
+        secret = self._cluster.get(SECRET, name, namespace) or self._cluster.ensure(SECRET, key_object(deployment))
+        if (owner := controller_of(secret)) is not None and owner["uid"] != deployment["metadata"]["uid"]:
             raise InfraRetriable(f"Secret {name} is left of an earlier cluster of the name", hint="it is deleted soon")
-        return found
+        return secret
 
-    def _image(self, found: Json, model: DeclaredMachine, made: KubevirtMachine) -> Halt | None:
+    def _image(self, machine_object: Json, model: DeclaredMachine, made: KubevirtMachine) -> Halt | None:
         """Have the image that the disk is cloned from; return how far it is, None when it is there."""
         image, namespace = image_of(made, model.spec.user), model.metadata.namespace
         there = self._cluster.get(DATA_VOLUME, image.name, namespace)
-        volume = there or self._cluster.ensure(DATA_VOLUME, image_object(found, made, image))
-        owners, own = volume["metadata"].get("ownerReferences") or [], image_owner(found)
-        if all(one["uid"] != own["uid"] for one in owners):
+        volume = there or self._cluster.ensure(DATA_VOLUME, image_object(machine_object, made, image))
+        owners, own = volume["metadata"].get("ownerReferences") or [], image_owner(machine_object)
+        if all(owner["uid"] != own["uid"] for owner in owners):
             meta = {"ownerReferences": [*owners, own], "resourceVersion": volume["metadata"]["resourceVersion"]}
             volume = self._cluster.merge(DATA_VOLUME, image.name, {"metadata": meta}, namespace)
         halt = of_image(self._cluster, volume, datetime.now(UTC))
@@ -393,9 +405,9 @@ class InfrastructureLook:
             known = KnownMachine()
         uid = dig(vmi, "metadata", "uid") or ""
         disk = before.get("disk", "") if uid and uid == before.get("instance") else self._disk(vmi)
-        seen = presence(vm, vmi, known, disk)
-        if seen.standing is not Standing.RUNNING or vmi is None:
-            return _not_running(machine, seen, held=held)
+        observed = presence(vm, vmi, known, disk)
+        if observed.standing is not Standing.RUNNING or vmi is None:
+            return _not_running(machine, observed, held=held)
         node = str(dig(vmi, "status", "nodeName") or "")
         address, ipv6 = str(before.get("address", "")), str(before.get("ipv6Address", ""))
         if (uid, node) != (before.get("instance"), before.get("node")) or not address:
@@ -423,8 +435,8 @@ class InfrastructureLook:
         volumes = dig(vmi, "spec", "volumes") or []
         named = (dig(v, "dataVolume", "name") or dig(v, "persistentVolumeClaim", "claimName") for v in volumes)
         claim = next(filter(None, named), None)
-        found = self._cluster.get(PVC, claim, dig(vmi, "metadata", "namespace")) if claim else None
-        return str(dig(found, "metadata", "uid") or "")
+        claim_object = self._cluster.get(PVC, claim, dig(vmi, "metadata", "namespace")) if claim else None
+        return str(dig(claim_object, "metadata", "uid") or "")
 
 
 def instance_of(machine: Json) -> str:
@@ -433,10 +445,10 @@ def instance_of(machine: Json) -> str:
     return str(through or (machine["metadata"]["name"] if dig(machine, "spec", "kubevirt") else ""))
 
 
-def _not_running(machine: Json, seen: Presence, *, held: bool) -> InfrastructureReport:
-    remedy = REMEDIES.get(seen.standing) if held or seen.standing is not Standing.LOST else NOBODYS
-    message = f"machine {machine['metadata']['name']}: {seen.evidence}"
-    return InfrastructureReport(False, seen.standing, f"{message}; {remedy}" if remedy else message)
+def _not_running(machine: Json, observed: Presence, *, held: bool) -> InfrastructureReport:
+    remedy = REMEDIES.get(observed.standing) if held or observed.standing is not Standing.LOST else NOBODYS
+    message = f"machine {machine['metadata']['name']}: {observed.evidence}"
+    return InfrastructureReport(False, observed.standing, f"{message}; {remedy}" if remedy else message)
 
 
 SILENT_SECONDS = 10.0  # an API server that is replaced is back by then; longer silence is news
@@ -451,7 +463,7 @@ class Instances:
         self._begun = False
         self._beginning = threading.Lock()
         for informer in self._informers.values():
-            informer.subscribe(lambda _, found: changed(key_of(found)))
+            informer.subscribe(lambda _, obj: changed(key_of(obj)))
             context.on_stop(informer.stop)
 
     def ready(self) -> bool:
@@ -465,8 +477,8 @@ class Instances:
 
     def trouble(self) -> str:
         """Return why nothing is known of them, "" where something is or soon will be."""
-        said = (informer.trouble(SILENT_SECONDS) for informer in self._informers.values())
-        return next(filter(None, said), "")
+        troubles = (informer.trouble(SILENT_SECONDS) for informer in self._informers.values())
+        return next(filter(None, troubles), "")
 
     def vm(self, key: Key) -> Json | None:
         """Return a VirtualMachine."""
@@ -521,12 +533,12 @@ class InfrastructureController:
                 self._machines.merge_status(machine, {"conditions": kept, "infrastructure": None})
             return None
         if not self._instances.ready():
-            if not (said := self._instances.trouble()):
+            if not (trouble := self._instances.trouble()):
                 return FIRST_SECONDS
-            self._write(machine, InfrastructureReport.silent(said))
+            self._write(machine, InfrastructureReport.silent(trouble))
             return SILENT_SECONDS
-        if said := self._instances.trouble():
-            self._write(machine, InfrastructureReport.silent(said))
+        if trouble := self._instances.trouble():
+            self._write(machine, InfrastructureReport.silent(trouble))
             return SILENT_SECONDS
         report = self._report(key, machine)
         self._write(machine, report)
@@ -549,8 +561,8 @@ class InfrastructureController:
     def _deployment(self, machine: Json) -> Json | None:
         """Return the ClusterDeployment that a Machine is claimed by."""
         cluster = dig(machine, "spec", "claim", "cluster") or ""
-        found = self._deployments.get(machine["metadata"]["namespace"], cluster)
-        return found if dig(found, "metadata", "uid") == dig(machine, "spec", "claim", "uid") else None
+        deployment = self._deployments.get(machine["metadata"]["namespace"], cluster)
+        return deployment if dig(deployment, "metadata", "uid") == dig(machine, "spec", "claim", "uid") else None
 
     def _write(self, machine: Json, report: InfrastructureReport) -> None:
         """Write what is seen, where that is news; events say what is in the way."""

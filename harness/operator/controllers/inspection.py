@@ -114,8 +114,8 @@ def settled(before: Json | None, files: Mapping[str, str], writer: tuple[str, st
             for path, digest in known.items()
             if files.get(path, GONE) == digest and not (operation in WHOLE and put_back(path))
         }
-        wanted = {path: digest for path, digest in files.items() if path not in passed_by}
-        expected = {**wanted, **{path: expected[path] for path in passed_by if path in expected}}
+        digests = {path: digest for path, digest in files.items() if path not in passed_by}
+        expected = {**digests, **{path: expected[path] for path in passed_by if path in expected}}
     paths = [path for path in {**expected, **files} if expected.get(path) != files.get(path)]
     return {
         "operation": number,
@@ -129,11 +129,11 @@ def as_applied(settings: Json, moment: datetime) -> Json:
     expected, changed = _read(settings["files"]), _read(settings["changed"])
     if not changed:
         return new(SETTINGS_AS_APPLIED, True, "AsApplied", "files are as the last operation left them", moment, None)
-    said = [
+    changes = [
         f"{path} {'is gone' if digest == GONE else 'was changed' if path in expected else 'was added'}"
         for path, digest in sorted(changed.items())
     ]
-    words = ", ".join([*said[:NAMED], *([f"and {len(said) - NAMED} more"] if len(said) > NAMED else [])])
+    words = ", ".join([*changes[:NAMED], *([f"and {len(changes) - NAMED} more"] if len(changes) > NAMED else [])])
     words = f"seen at {stamp(moment)}: {words}"
     if any(map(put_back, changed)):
         return new(SETTINGS_AS_APPLIED, False, CHANGED, words, moment, None)
@@ -196,7 +196,9 @@ def dates(certificates: Mapping[str, bytes], files: Collection[str], *, outside:
 def _end(pem: bytes) -> datetime | None:
     """Return when the first certificate of a file expires, None if it holds none that can be read."""
     try:
-        return min((one.not_valid_after_utc for one in x509.load_pem_x509_certificates(pem)), default=None)
+        return min(
+            (certificate.not_valid_after_utc for certificate in x509.load_pem_x509_certificates(pem)), default=None
+        )
     except ValueError:  # a file that is just being written
         return None
 
@@ -211,17 +213,17 @@ FSYNC, ROUND_TRIP = "etcd_disk_wal_fsync_duration_seconds_bucket", "etcd_network
 MOST = 0.99
 
 
-def etcd_state(found: Inspected) -> Json | None:
+def etcd_state(reading: Inspected) -> Json | None:
     """Return a Machine's `etcd` by what its member says of itself, None where no member runs or none answers."""
     samples: dict[str, list[tuple[str, float]]] = {}
-    for family in text_string_to_metric_families(found.etcd + "\n"):
+    for family in text_string_to_metric_families(reading.etcd + "\n"):
         for sample in family.samples:
             samples.setdefault(sample.name, []).append((sample.labels.get("le", ""), sample.value))
     if SIZE not in samples:
         return None
     size, used, quota = (samples.get(name, [("", 0.0)])[0][1] for name in (SIZE, USED, QUOTA))
     return {
-        "alarm": _alarm(found.health),
+        "alarm": _alarm(reading.health),
         "hasLeader": samples.get(LEADER, [("", 1.0)])[0][1] > 0,
         "sizeMiB": math.ceil(size / MIB / STEP) * STEP,
         "freeMiB": math.floor((size - used) / MIB / STEP) * STEP,
@@ -259,7 +261,7 @@ OURS = frozenset({ANSWERING, SETTINGS_AS_APPLIED})
 
 def findings(
     machine: Json,
-    found: Inspected | ProbeTrouble,
+    reading: Inspected | ProbeTrouble,
     failed: int,
     cluster: Json,
     moment: datetime,
@@ -270,19 +272,19 @@ def findings(
         failed: logins in a row that have failed, this one included.  cluster: its Cluster, as it was all the while.
     """
     conditions = dig(machine, "status", "conditions") or []
-    if isinstance(found, ProbeTrouble):
-        wanted = _no_answer(found, failed, moment)
-        return {"conditions": steady(conditions, [wanted])} if wanted is not None else {}
-    kubelet = f"; its kubelet.service is {found.kubelet}" if KUBELET in found.files else ""
+    if isinstance(reading, ProbeTrouble):
+        unanswered = _no_answer(reading, failed, moment)
+        return {"conditions": steady(conditions, [unanswered])} if unanswered is not None else {}
+    kubelet = f"; its kubelet.service is {reading.kubelet}" if KUBELET in reading.files else ""
     words = f"{dig(machine, 'spec', 'user') or 'the operator'} can log in{kubelet}"
-    settings = settled(dig(machine, "status", "settings"), found.files, last_writer(cluster))
+    settings = settled(dig(machine, "status", "settings"), reading.files, last_writer(cluster))
     settings["seen"] = last_end(cluster)
     wanted_now = [new(ANSWERING, True, "LoggedIn", words, moment, None), as_applied(settings, moment)]
     outside = signs_outside(dig(cluster, "status", "applied", "variables") or {})
-    expiry = dates(found.certificates, found.files, outside=outside)
+    expiry = dates(reading.certificates, reading.files, outside=outside)
     return {
         "certificates": _whole(dig(machine, "status", "certificates"), expiry),
-        "etcd": _whole(dig(machine, "status", "etcd"), etcd_state(found)),
+        "etcd": _whole(dig(machine, "status", "etcd"), etcd_state(reading)),
         "settings": settings,
         "conditions": steady(conditions, wanted_now),
     }
@@ -292,7 +294,7 @@ def without_findings(machine: Json) -> Json:
     """Return the keys of the status of a Machine that is part of no cluster (any more), where it has others."""
     status = machine.get("status") or {}
     conditions = status.get("conditions") or []
-    kept = [one for one in conditions if one["type"] not in OURS]
+    kept = [known_condition for known_condition in conditions if known_condition["type"] not in OURS]
     return {
         "certificates": None,
         "etcd": None,
@@ -370,21 +372,21 @@ def write_status(api: Cluster, objects: Informer, key: Key, make: Callable[[Json
     Raises:
         ApiFailure: the API refuses the write, or others wrote again and again.
     """
-    found = objects.get(*key)
+    obj = objects.get(*key)
     for number in range(TRIES):
-        if found is None:
+        if obj is None:
             return None
         try:
-            return objects.merge_status(found, make(found))
+            return objects.merge_status(obj, make(obj))
         except ApiFailure as failure:
             if failure.not_found:
                 return None
             if not failure.conflict or number == TRIES - 1:
                 raise
-        found = api.get(objects.resource, key[1], key[0])
-        if found is not None:
-            objects.observe(found)
-    return found
+        obj = api.get(objects.resource, key[1], key[0])
+        if obj is not None:
+            objects.observe(obj)
+    return obj
 
 
 COMPONENT = "inspection-controller"
@@ -425,18 +427,18 @@ class MachineInspection:
         known = dig(machine, "status", "settings", "seen") == number
         if left := self._times.left(key, number, known=known):
             return left
-        found = self._look(machine)
-        failed = self._times.note(key, number, answered=not isinstance(found, ProbeTrouble))
+        reading = self._look(machine)
+        failed = self._times.note(key, number, answered=not isinstance(reading, ProbeTrouble))
         after = self._of(self._machines.get(*key) or machine)
         if after is None or dig(after, "status", "operation") or last_end(after) != number:
             return 0.0  # an operation began meanwhile
         moment = datetime.now(UTC)
         written = write_status(
-            self._cluster, self._machines, key, lambda now: findings(now, found, failed, after, moment)
+            self._cluster, self._machines, key, lambda now: findings(now, reading, failed, after, moment)
         )
         if written is not None:
             self._tell(machine, written)
-            self._peers.tell(written, after, found, failed)
+            self._peers.tell(written, after, reading, failed)
         return self._times.left(key, number, known=True)
 
     def _of(self, machine: Json) -> Json | None:
@@ -448,9 +450,9 @@ class MachineInspection:
 
     def _tell(self, before: Json, now: Json) -> None:
         """Say that files were changed, once for each change."""
-        old, found = condition(before, SETTINGS_AS_APPLIED), condition(now, SETTINGS_AS_APPLIED)
-        if found is not None and found["status"] == "False" and found != old:
-            self._events.warning(now, found["reason"], found["message"], component=COMPONENT)
+        old, now_condition = condition(before, SETTINGS_AS_APPLIED), condition(now, SETTINGS_AS_APPLIED)
+        if now_condition is not None and now_condition["status"] == "False" and now_condition != old:
+            self._events.warning(now, now_condition["reason"], now_condition["message"], component=COMPONENT)
 
 
 def ssh_inspection(context: OperatorContext) -> Look:

@@ -73,7 +73,7 @@ def manager_peers(cluster: Cluster, environment: Mapping[str, str] = os.environ)
         address = own_address(cluster.server)
         return [block(single(address))] if address and not ip_address(address).is_loopback else []
     if dig(pod, "spec", "hostNetwork"):
-        return [block(single(one["ip"])) for one in dig(pod, "status", "podIPs") or ()]
+        return [block(single(pod_ip["ip"])) for pod_ip in dig(pod, "status", "podIPs") or ()]
     labels = labels_of(pod)
     known = {APPLICATION: labels[APPLICATION]} if APPLICATION in labels else dict(labels)
     return [in_namespace(namespace, {key: value for key, value in known.items() if key != "pod-template-hash"})]
@@ -92,7 +92,7 @@ class NetworkKnowledge:
         """Return what is known."""
         with self._asking:
             if self._known is None or time.monotonic() - self._at > KNOWN_SECONDS:
-                groups = [one["name"] for one in self._cluster.object("GET", "/apis").get("groups") or ()]
+                groups = [group["name"] for group in self._cluster.object("GET", "/apis").get("groups") or ()]
                 self._known, self._at = enforcement(groups, self._nodes()), time.monotonic()
             return self._known
 
@@ -155,17 +155,21 @@ class IsolationController:
         """Return the machines of a cluster, those whose claim somebody has removed as well."""
         uid, namespace = deployment["metadata"]["uid"], deployment["metadata"]["namespace"]
         claimed = claimed_by(self._machines, key_of(deployment))
-        own = [one for one in claimed if dig(one, "spec", "claim", "uid") == uid]
+        own = [machine for machine in claimed if dig(machine, "spec", "claim", "uid") == uid]
         own += without_claim(self._machines, cluster, uid) if cluster is not None else []
-        models = [DeclaredMachine.model_validate(one) for one in own]
-        given = any(one.spec.through is not None and not one.made for one in models)
-        return IsolatedMachines.of(models, self._labelled(namespace) if given else {})
+        models = [DeclaredMachine.model_validate(machine) for machine in own]
+        has_instances = any(machine.spec.through is not None and not machine.made for machine in models)
+        return IsolatedMachines.of(models, self._labelled(namespace) if has_instances else {})
 
     def _labelled(self, namespace: str) -> dict[str, str]:
         """Return KubeVirt's label of launcher pods by the UIDs of their instances."""
         chosen = ",".join(f"{key}={value}" for key, value in LAUNCHER.items())
         pods = [labels_of(pod) for pod in self._cluster.list(POD, namespace, labels=chosen).items]
-        return {one[CREATED_BY]: one[LAUNCHER_NAME] for one in pods if CREATED_BY in one and LAUNCHER_NAME in one}
+        return {
+            labels[CREATED_BY]: labels[LAUNCHER_NAME]
+            for labels in pods
+            if CREATED_BY in labels and LAUNCHER_NAME in labels
+        }
 
     def _have(
         self, deployment: Json, wish: ClusterDeployment, machines: IsolatedMachines, cluster: Json | None
@@ -192,8 +196,8 @@ class IsolationController:
         except ApiFailure as failure:
             if failure.code not in REFUSALS:
                 raise
-            said = f"the infra cluster refuses NetworkPolicy {body['metadata']['name']}: {failure.summary}"
-            raise IsolationRefused(IsolationReason.REFUSED, said) from failure
+            message = f"the infra cluster refuses NetworkPolicy {body['metadata']['name']}: {failure.summary}"
+            raise IsolationRefused(IsolationReason.REFUSED, message) from failure
 
     def _put(self, deployment: Json, body: Json) -> None:
         namespace, name = key_of(body)
@@ -205,8 +209,8 @@ class IsolationController:
             self._policies.observe(self._cluster.create(NETWORK_POLICY, body))
             return
         if deleting(there) or not owned_by(there, deployment):
-            said = f"NetworkPolicy {name} is another's, or still being deleted: delete it, or rename the cluster"
-            raise IsolationRefused(IsolationReason.NAME_IN_USE, said)
+            message = f"NetworkPolicy {name} is another's, or still being deleted: delete it, or rename the cluster"
+            raise IsolationRefused(IsolationReason.NAME_IN_USE, message)
         if _same(there, body):
             return
         meta = {**there["metadata"], "labels": {**labels_of(there), **labels_of(body)}}
@@ -246,15 +250,15 @@ def _reached(wish: ClusterDeployment) -> list[Json]:
             rules.append(rule_to(endpoint, FIELD))
         except InfraError as error:
             if not tolerates(wish):
-                said = f"{error.summary}: {error.hint}"
-                raise IsolationRefused(IsolationReason.NOT_RESOLVED, said) from error
+                message = f"{error.summary}: {error.hint}"
+                raise IsolationRefused(IsolationReason.NOT_RESOLVED, message) from error
     return rules
 
 
-def _same(found: Json, body: Json) -> bool:
+def _same(existing: Json, body: Json) -> bool:
     """Tell whether a policy says exactly what is wanted: a rule too many opens something."""
-    labels = labels_of(body).items() <= labels_of(found).items()
-    return labels and bool(found.get("spec") == body["spec"])
+    labels = labels_of(body).items() <= labels_of(existing).items()
+    return labels and bool(existing.get("spec") == body["spec"])
 
 
 def start(context: OperatorContext) -> None:

@@ -88,8 +88,8 @@ def distinct(machine: Json, twin: Json | None, moment: datetime) -> list[Json]:
     if twin is None:
         return [_bare(moment, generation)] if empty["reason"] == DUPLICATE else []
     who = f"{twin['metadata']['namespace']}/{twin['metadata']['name']} ({dig(twin, 'spec', 'address')})"
-    one = "delete one of both Machines if they are one machine"
-    message = f"Machine {who} has the same machine-id; {one}, else: rm /etc/machine-id; systemd-machine-id-setup"
+    remedy = "delete one of both Machines if they are one machine"
+    message = f"Machine {who} has the same machine-id; {remedy}, else: rm /etc/machine-id; systemd-machine-id-setup"
     return [new(EMPTY, False, DUPLICATE, message, moment, generation)]
 
 
@@ -110,7 +110,11 @@ def outdated_dropped(use: MachineUse, conditions: Sequence[Json]) -> list[Json]:
     kept = list(conditions)
     if use.holds:
         kept = without_condition(kept, EMPTY)
-        kept = without_condition(kept, REACHABLE) if any(one["type"] == ANSWERING for one in kept) else kept
+        kept = (
+            without_condition(kept, REACHABLE)
+            if any(known_condition["type"] == ANSWERING for known_condition in kept)
+            else kept
+        )
     return kept
 
 
@@ -125,14 +129,14 @@ def as_node(machine: Json, view: GuestView, moment: datetime) -> Json:
         why = f"the API of cluster {dig(machine, 'spec', 'claim', 'cluster')} does not answer: {view.trouble}"
         return _as_node(machine, node, new(NODE_READY, None, API_UNREACHABLE, why, moment, None))
     name = hostname(machine)
-    seen = view.nodes.get(name)
-    if seen is None:
+    node_object = view.nodes.get(name)
+    if node_object is None:
         return _as_node(machine, None, new(NODE_READY, False, "NodeMissing", f"there is no node {name}", moment, None))
-    ready = condition(seen, "Ready") or {"status": "Unknown"}
+    ready = condition(node_object, "Ready") or {"status": "Unknown"}
     node = {
         "name": name,
-        "uid": seen["metadata"]["uid"],
-        "version": (dig(seen, "status", "nodeInfo", "kubeletVersion") or "").removeprefix("v"),
+        "uid": node_object["metadata"]["uid"],
+        "version": (dig(node_object, "status", "nodeInfo", "kubeletVersion") or "").removeprefix("v"),
         "ready": ready["status"],
         "since": ready.get("lastTransitionTime"),
     }
@@ -153,10 +157,10 @@ def hostname(machine: Json) -> str:
     return str(dig(machine, "spec", "hostname") or machine["metadata"]["name"])
 
 
-def steady(conditions: Sequence[Json], wanted: Iterable[Json]) -> list[Json]:
+def steady(conditions: Sequence[Json], expected: Iterable[Json]) -> list[Json]:
     """Return conditions with some set; one whose message only has other numbers (a port, a pid) keeps its message."""
     old = {c["type"]: c for c in conditions}
-    return with_conditions(conditions, *(_with_old_message(old.get(new["type"]), new) for new in wanted))
+    return with_conditions(conditions, *(_with_old_message(old.get(new["type"]), new) for new in expected))
 
 
 def facts_json(facts: ProbedFacts) -> Json:
@@ -205,9 +209,9 @@ class StatusOfMachines:
 
     def same_id(self, machine: Json) -> list[Key]:
         """Return the other Machines with a Machine's machine-id."""
-        wanted, own = _id_of(machine), key_of(machine)
-        found = map(key_of, self.machines.by(_id_of, wanted)) if wanted else ()
-        return [key for key in found if key != own]
+        machine_id, own = _id_of(machine), key_of(machine)
+        twins = map(key_of, self.machines.by(_id_of, machine_id)) if machine_id else ()
+        return [key for key in twins if key != own]
 
     def use(self, machine: Json) -> MachineUse:
         """Return what a Machine is used for."""
@@ -418,8 +422,8 @@ def ssh_login(
     files, keys = PrivateFiles(), KnownKeys(context.cluster, remember)
     context.on_stop(files.close)
 
-    def login(found: Json) -> Found | ProbeTrouble:
-        machine = DeclaredMachine.model_validate(found)
+    def login(machine_object: Json) -> Found | ProbeTrouble:
+        machine = DeclaredMachine.model_validate(machine_object)
         key = keys.of(machine)
         if isinstance(key, ProbeTrouble):
             return key
@@ -469,18 +473,18 @@ class MachineController:
         meta = machine["metadata"]
         finalizers = meta.get("finalizers") or []
         held = HOLD in finalizers
-        wanted = self._to_be_held(machine, held=held)
-        if wanted and deleting(machine) and meta["uid"] not in self._told:
+        to_hold = self._to_be_held(machine, held=held)
+        if to_hold and deleting(machine) and meta["uid"] not in self._told:
             self._told.add(meta["uid"])
             name = machine["spec"]["claim"]["cluster"]
             owner = self._deployments.get(key_of(machine)[0], name)
             user = f"{resource_of(owner or {}).kind} {name} uses this Machine"
             text = f"{user}; it is deleted once the cluster was reset or has let go of it"
             self._events.warning(machine, "InUse", text, component=COMPONENT)
-        if wanted != held:
-            names = [*finalizers, HOLD] if wanted else [name for name in finalizers if name != HOLD]
+        if to_hold != held:
+            names = [*finalizers, HOLD] if to_hold else [name for name in finalizers if name != HOLD]
             self._machines.merge(machine, {"metadata": {"finalizers": names}})
-        return wanted != held
+        return to_hold != held
 
     def _to_be_held(self, machine: Json, *, held: bool) -> bool:
         """Tell whether only an operation that is still to come can undo what is on a Machine."""

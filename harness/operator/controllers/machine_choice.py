@@ -129,8 +129,8 @@ def shortage(
         for state, group in sorted(states.items())
     ]
     absent = sorted(set(names) - {m["metadata"]["name"] for m in machines})
-    seen = ", ".join(filter(None, (there, *words, f"{', '.join(absent)} not found" if absent else "")))
-    return f"waiting for {missing} more machine{'' if missing == 1 else 's'}{of}: {seen}"
+    summary = ", ".join(filter(None, (there, *words, f"{', '.join(absent)} not found" if absent else "")))
+    return f"waiting for {missing} more machine{'' if missing == 1 else 's'}{of}: {summary}"
 
 
 def scarce_domains(sets: Sequence[Json], cluster: str, machines: Sequence[Json]) -> Iterator[SpecMistake]:
@@ -141,12 +141,12 @@ def scarce_domains(sets: Sequence[Json], cluster: str, machines: Sequence[Json])
     Args:
         sets: of a ClusterDeployment.  machines: those of the namespace.
     """
-    for number, wanted in enumerate(sets):
-        spreading, replicas = Spreading.of(wanted), int(wanted.get("replicas", 1))
-        claimant = Claimant(wanted, cluster, "")
+    for number, machine_set in enumerate(sets):
+        spreading, replicas = Spreading.of(machine_set), int(machine_set.get("replicas", 1))
+        claimant = Claimant(machine_set, cluster, "")
         if not spreading.required or spreading.domains or claimant.makes:
             continue
-        places = ((cluster, wanted["name"]), (None, None))
+        places = ((cluster, machine_set["name"]), (None, None))
         free = [m for m in machines if claimant.chooses(m) and _claim(m)[:2] in places and not going(m)]
         known = spreading.known(free)
         if len(free) >= replicas > len(known):
@@ -189,14 +189,14 @@ def may_claim(claimant: Claimant, deployment: Json) -> bool:
 
 def waiting_sets(sets: Iterable[Json], deployments: Iterable[Json], machines: Sequence[Json]) -> tuple[WaitingSet, ...]:
     """Return the sets of a namespace that lack Machines, those of the oldest ClusterDeployment first."""
-    named, found = {one["metadata"]["name"]: one for one in deployments}, []
+    named, waiting = {deployment["metadata"]["name"]: deployment for deployment in deployments}, []
     claimed = Counter(_claim(machine) for machine in machines if not going(machine))  # one look at each
-    for claimant in (Claimant.of(one) for one in sets if not _takes_none(one)):
+    for claimant in (Claimant.of(machine_set) for machine_set in sets if not _takes_none(machine_set)):
         deployment = named.get(claimant.cluster)
         missing = claimant.replicas - claimed[_values(claimant.json())]
         if deployment is not None and missing > 0 and may_claim(claimant, deployment):
-            found.append(WaitingSet(claimant, age_of(deployment), missing))
-    return tuple(sorted(found, key=lambda waiting: waiting.age))
+            waiting.append(WaitingSet(claimant, age_of(deployment), missing))
+    return tuple(sorted(waiting, key=lambda waiting: waiting.age))
 
 
 def _takes_none(machine_set: Json) -> bool:
@@ -217,16 +217,16 @@ def given_back(waiting: Sequence[WaitingSet], machines: Sequence[Json], held: Co
     Args:
         held: names of Machines that some cluster has something on.
     """
-    ages = {one.claimant.cluster: one.age for one in waiting}
+    ages = {waiting_set.claimant.cluster: waiting_set.age for waiting_set in waiting}
     ours = [m for m in oldest_first(machines) if _cluster(m) in ages and m["metadata"]["name"] not in held]
     ours.sort(key=lambda m: ages[_cluster(m)])
-    given: dict[str, str] = {}
-    for one in waiting:
-        lacking = one.missing - sum(_comes(m, held) for m in machines if one.claimant.chooses(m))
-        younger = [m for m in reversed(ours) if ages[_cluster(m)] > one.age and one.claimant.chooses(m)]
-        names = [name for m in younger if (name := m["metadata"]["name"]) not in given]
-        given |= dict.fromkeys(names[: max(0, lacking)], one.claimant.cluster)
-    return given
+    cluster_by_machine: dict[str, str] = {}
+    for waiting_set in waiting:
+        lacking = waiting_set.missing - sum(_comes(m, held) for m in machines if waiting_set.claimant.chooses(m))
+        younger = [m for m in reversed(ours) if ages[_cluster(m)] > waiting_set.age and waiting_set.claimant.chooses(m)]
+        names = [name for m in younger if (name := m["metadata"]["name"]) not in cluster_by_machine]
+        cluster_by_machine |= dict.fromkeys(names[: max(0, lacking)], waiting_set.claimant.cluster)
+    return cluster_by_machine
 
 
 def age_of(deployment: Json) -> Age:

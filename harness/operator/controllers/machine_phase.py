@@ -137,9 +137,11 @@ def unused(machine: Json, use: MachineUse) -> bool:
 
 def current(machine: Json, kind: str) -> Json | None:
     """Return a condition that was found at the Machine's present spec, None when it has to be found anew."""
-    found = condition(machine, kind)
-    fresh = found is not None and found.get("observedGeneration") == machine["metadata"].get("generation")
-    return found if fresh else None
+    known_condition = condition(machine, kind)
+    fresh = known_condition is not None and known_condition.get("observedGeneration") == machine["metadata"].get(
+        "generation"
+    )
+    return known_condition if fresh else None
 
 
 def has_node(roles: Collection[str]) -> bool:
@@ -190,14 +192,14 @@ def without_claim(machines: Informer, cluster: Json, uid: str) -> list[Json]:
     """
     namespace, name = key_of(cluster)
     ended = str(next((past.get("ended") or "" for past in dig(cluster, "status", "history") or ()), ""))
-    found = []
+    machines_without_claim = []
     for host in dig(cluster, "status", "applied", "hosts") or ():
         machine = machines.get(namespace, host["machine"])
         if machine is None or dig(machine, "spec", "claim") or machine["metadata"].get("creationTimestamp", "") > ended:
             continue
         claim = {"cluster": name, "set": host["set"], "uid": uid}
-        found.append({**machine, "spec": {**machine["spec"], "claim": claim}})
-    return found
+        machines_without_claim.append({**machine, "spec": {**machine["spec"], "claim": claim}})
+    return machines_without_claim
 
 
 def _claim(machine: Json) -> Key | None:

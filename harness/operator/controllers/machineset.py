@@ -100,7 +100,9 @@ class MachineSetController:
         self._machines.subscribe(self._machine_changed)
         for informer in (self._clusters, self._deployments):
             informer.subscribe(self._cluster_changed)
-        self._restores.subscribe(lambda _, one: self._look_at_cluster((key_of(one)[0], one["spec"]["cluster"])))
+        self._restores.subscribe(
+            lambda _, restore: self._look_at_cluster((key_of(restore)[0], restore["spec"]["cluster"]))
+        )
 
     def _set_changed(self, _: str, machine_set: Json) -> None:
         """Look at a set, and at those that may have waited for its cluster to have all machines."""
@@ -108,26 +110,26 @@ class MachineSetController:
         self._look_at_waiting(machine_set["metadata"]["namespace"])
 
     def _look_at_waiting(self, namespace: str) -> None:
-        for found in self._sets.by(where_lacks, namespace):
-            self.controller.queue.add(key_of(found))
+        for machine_set in self._sets.by(where_lacks, namespace):
+            self.controller.queue.add(key_of(machine_set))
 
     def _machine_changed(self, _: str, machine: Json) -> None:
         """Look at the set that has claimed a Machine, and at those that wait for one such as this."""
         namespace, cluster = machine["metadata"]["namespace"], dig(machine, "spec", "claim", "cluster")
-        for found in self._sets.by(cluster_of, (namespace, cluster)):
-            if Claimant.of(found).has(machine):
-                self.controller.queue.add(key_of(found))
-        for found in self._sets.by(where_lacks, namespace):
-            if Claimant.of(found).chooses(machine):
-                self.controller.queue.add(key_of(found))
+        for machine_set in self._sets.by(cluster_of, (namespace, cluster)):
+            if Claimant.of(machine_set).has(machine):
+                self.controller.queue.add(key_of(machine_set))
+        for machine_set in self._sets.by(where_lacks, namespace):
+            if Claimant.of(machine_set).chooses(machine):
+                self.controller.queue.add(key_of(machine_set))
 
     def _cluster_changed(self, _: str, cluster: Json) -> None:
         self._look_at_cluster(key_of(cluster))
         self._look_at_waiting(key_of(cluster)[0])
 
     def _look_at_cluster(self, cluster: Key) -> None:
-        for found in self._sets.by(cluster_of, cluster):
-            self.controller.queue.add(key_of(found))
+        for machine_set in self._sets.by(cluster_of, cluster):
+            self.controller.queue.add(key_of(machine_set))
 
     def reconcile(self, key: Key) -> float | None:
         """Look at one MachineSet."""
@@ -225,8 +227,10 @@ def beyond_help(cluster: Json | None, machines: Sequence[Json], restores: Sequen
     if cluster is None or not is_gone(cluster, machines):
         return ""
     name, known = key_of(cluster)[1], DeclaredCluster.model_validate(cluster)
-    open_ones = (one for one in restores if not deleting(one) and dig(one, "status", "phase") not in ENDED)
-    asked = any(one["spec"]["cluster"] == name for one in open_ones)
+    open_ones = (
+        restore for restore in restores if not deleting(restore) and dig(restore, "status", "phase") not in ENDED
+    )
+    asked = any(restore["spec"]["cluster"] == name for restore in open_ones)
     return authority_lost(known.status.authority) or (
         NOT_ASKED if etcd_is_gone(cluster, machines) and not asked else ""
     )
@@ -247,22 +251,22 @@ def status_of(
         left_to: returns the older cluster that waits for a Machine, "" where there is none.
     """
     claimant, generation = Claimant.of(machine_set), machine_set["metadata"].get("generation")
-    wanted, own = claimant.replicas, [m for m in machines if claimant.has(m) and not going(m)]
+    count, own = claimant.replicas, [m for m in machines if claimant.has(m) and not going(m)]
     phases = [dig(m, "status", "phase") for m in own]
-    if len(own) < wanted:
-        message = shortage(wanted - len(own), claimant, machines, left_to)
+    if len(own) < count:
+        message = shortage(count - len(own), claimant, machines, left_to)
         condition = new(CLAIMED, False, "TooFewMachines", message, moment, generation)
     else:
-        condition = new(CLAIMED, True, "Claimed", f"{len(own)} of {wanted} claimed", moment, generation)
+        condition = new(CLAIMED, True, "Claimed", f"{len(own)} of {count} claimed", moment, generation)
     conditions = with_conditions(dig(machine_set, "status", "conditions") or [], condition)
     others = [m for m in machines if claimant.chooses(m) and (claimable(m) or claimant.has(m))]
-    if (said := spread_of(claimant.wanted, own, others)) is not None:
-        conditions = with_conditions(conditions, new(SPREAD, *said, moment, generation))
+    if (spread_answer := spread_of(claimant.wanted, own, others)) is not None:
+        conditions = with_conditions(conditions, new(SPREAD, *spread_answer, moment, generation))
     else:
         conditions = without_condition(conditions, SPREAD)
     return {
         "observedGeneration": generation,
-        "wanted": wanted,
+        "wanted": count,
         "claimed": len(own),
         "provisioned": sum(phase in PROVISIONED for phase in phases),
         "deployed": sum(phase in DEPLOYED for phase in phases),

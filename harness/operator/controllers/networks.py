@@ -49,12 +49,12 @@ class NetworksController:
     def _concerned(self, pool: Json) -> set[Key]:
         """Return the clusters that have something of a pool, or want it; those of other managers' namespaces aside."""
         name = pool["metadata"]["name"]
-        entries = (PoolAllocation.model_validate(one) for one in dig(pool, "status", "allocations") or ())
-        found = {(one.namespace, one.cluster) for one in entries}
-        for one in self._deployments.list():
-            if dig(one, "spec", "network", "pool") == name:
-                found.add((one["metadata"]["namespace"], one["metadata"]["name"]))
-        return {key for key in found if self._namespace in (None, key[0])}
+        entries = (PoolAllocation.model_validate(entry) for entry in dig(pool, "status", "allocations") or ())
+        keys = {(entry.namespace, entry.cluster) for entry in entries}
+        for deployment in self._deployments.list():
+            if dig(deployment, "spec", "network", "pool") == name:
+                keys.add((deployment["metadata"]["namespace"], deployment["metadata"]["name"]))
+        return {key for key in keys if self._namespace in (None, key[0])}
 
     def reconcile(self, key: Key) -> float | None:
         """Look at one cluster; a change of an object or of its pool brings the next look."""
@@ -76,16 +76,16 @@ class NetworksController:
         if told != before:
             self._clusters.merge_status(cluster, {"networks": told})
             say = self._events.normal if state.allocated else self._events.warning
-            said = state.message or f"pods {state.pods}, Services {state.services}, VXLAN {state.vni}"
-            say(deployment, state.reason, said, component=COMPONENT)
+            message = state.message or f"pods {state.pods}, Services {state.services}, VXLAN {state.vni}"
+            say(deployment, state.reason, message, component=COMPONENT)
         return None
 
     def _allocated(self, wish: ClusterDeployment, name: str) -> NetworksState:
         """Return what a cluster has of a pool, which the pool's status says by then."""
         pool = self._pools.get("", name)
         if pool is None:
-            said = f"spec.network.pool: there is no ClusterNetworkPool {name}: create it, or name another"
-            return NetworksState(pool=name, reason="NoSuchPool", message=said)
+            message = f"spec.network.pool: there is no ClusterNetworkPool {name}: create it, or name another"
+            return NetworksState(pool=name, reason="NoSuchPool", message=message)
         known = ClusterNetworkPool.model_validate(pool)
         try:
             mine = allocation(known, wish)
@@ -101,11 +101,11 @@ class NetworksController:
         """Take entries of clusters of a name out of all pools that are not of the present object."""
         for pool in self._pools.list():
             entries = ClusterNetworkPool.model_validate(pool).status.allocations
-            left = [one for one in entries if (one.namespace, one.cluster) != key or one.uid == uid]
+            left = [entry for entry in entries if (entry.namespace, entry.cluster) != key or entry.uid == uid]
             if len(left) == len(entries):
                 continue
-            found = self._cluster.get(CLUSTER_DEPLOYMENT, key[1], key[0])  # the local copy may be behind
-            if dig(found, "metadata", "uid") == uid:
+            deployment = self._cluster.get(CLUSTER_DEPLOYMENT, key[1], key[0])  # the local copy may be behind
+            if dig(deployment, "metadata", "uid") == uid:
                 self._write(pool, left)
 
     def _write(self, pool: Json, entries: tuple[PoolAllocation, ...] | list[PoolAllocation]) -> None:
@@ -118,7 +118,7 @@ class NetworksController:
         generation = pool["metadata"].get("generation")
         told = new(AVAILABLE, *available(known, entries), datetime.now(UTC), generation)
         status = {
-            "allocations": [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in entries],
+            "allocations": [entry.model_dump(mode="json", by_alias=True, exclude_none=True) for entry in entries],
             "conditions": with_conditions(dig(pool, "status", "conditions") or [], told),
         }
         if status != pool.get("status"):

@@ -58,8 +58,8 @@ def labels_to_apply(node: Json, marks: NodeMarks) -> Json | None:
 
     It names the Node's UID: applied to a Node that is gone, it makes no new one.
     """
-    found = labels_of(node)
-    if all(found.get(key) == value for key, value in marks.labels.items()) and _ours(node) == set(marks.labels):
+    labels = labels_of(node)
+    if all(labels.get(key) == value for key, value in marks.labels.items()) and _ours(node) == set(marks.labels):
         return None
     meta = {name: node["metadata"][name] for name in ("name", "uid")}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {**meta, "labels": dict(marks.labels)}}
@@ -67,18 +67,18 @@ def labels_to_apply(node: Json, marks: NodeMarks) -> Json | None:
 
 def taints_to_merge(node: Json, marks: NodeMarks) -> Json | None:
     """Return the patch after which a Node has its taints, None where it has them and none too many of ours."""
-    found = [dict(taint) for taint in dig(node, "spec", "taints") or ()]
+    taints = [dict(taint) for taint in dig(node, "spec", "taints") or ()]
     annotation = (node["metadata"].get("annotations") or {}).get(TAINTS)
-    before, wanted = set((annotation or "").split(",")) - {""}, {_text(taint) for taint in marks.taints}
+    before, expected_taints = set((annotation or "").split(",")) - {""}, {_text(taint) for taint in marks.taints}
     mine = {_place(taint) for taint in marks.taints}
-    others = [taint for taint in found if _text(taint) not in before and _place(taint) not in mine]
-    left = [taint for taint in found if _text(taint) in wanted]
-    missing = [taint for taint in marks.taints if _text(taint) not in {_text(one) for one in left}]
-    said = ",".join(sorted(wanted)) or None
-    kept = [taint for taint in found if taint in others or taint in left]
-    if kept == found and not missing and annotation == said:
+    others = [taint for taint in taints if _text(taint) not in before and _place(taint) not in mine]
+    left = [taint for taint in taints if _text(taint) in expected_taints]
+    missing = [taint for taint in marks.taints if _text(taint) not in {_text(taint_left) for taint_left in left}]
+    expected_annotation = ",".join(sorted(expected_taints)) or None
+    kept = [taint for taint in taints if taint in others or taint in left]
+    if kept == taints and not missing and annotation == expected_annotation:
         return None
-    meta = {"resourceVersion": node["metadata"]["resourceVersion"], "annotations": {TAINTS: said}}
+    meta = {"resourceVersion": node["metadata"]["resourceVersion"], "annotations": {TAINTS: expected_annotation}}
     return {"metadata": meta, "spec": {"taints": [*kept, *missing]}}
 
 
@@ -86,7 +86,7 @@ def _ours(node: Json) -> set[str]:
     """Return the labels of a Node that were applied here."""
     entries: Iterable[Json] = node["metadata"].get("managedFields") or ()
     mine = (entry for entry in entries if (entry.get("manager"), entry.get("operation")) == (MANAGER, "Apply"))
-    return {key.removeprefix("f:") for one in mine for key in dig(one, "fieldsV1", "f:metadata", "f:labels") or {}}
+    return {key.removeprefix("f:") for entry in mine for key in dig(entry, "fieldsV1", "f:metadata", "f:labels") or {}}
 
 
 def _plain(taint: Json) -> Json:

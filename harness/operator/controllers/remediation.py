@@ -67,8 +67,8 @@ class Patient:
     @property
     def runs(self) -> bool:
         """Tell whether something says that the machine runs, and nothing that it does not."""
-        said = {self.infrastructure, self.answers}
-        return True in said and False not in said
+        evidence = {self.infrastructure, self.answers}
+        return True in evidence and False not in evidence
 
     @property
     def running_says(self) -> str:
@@ -83,9 +83,9 @@ def patients(machines: Iterable[Json], calm: datetime | None = None) -> list[Pat
     Args:
         calm: when its last operation ended; that a node was not ready before does not count.
     """
-    found = list(machines)
-    stacked = not any(ETCD in _roles(machine) for machine in found)
-    return [_patient(machine, calm, stacked=stacked) for machine in found]
+    known_machines = list(machines)
+    stacked = not any(ETCD in _roles(machine) for machine in known_machines)
+    return [_patient(machine, calm, stacked=stacked) for machine in known_machines]
 
 
 def _patient(machine: Json, calm: datetime | None, *, stacked: bool) -> Patient:
@@ -137,9 +137,9 @@ class Ward:
     now: datetime
     idle: tuple[str, str] | None = None
 
-    def others(self, one: Patient) -> list[Patient]:
+    def others(self, patient: Patient) -> list[Patient]:
         """Return the other machines of the cluster."""
-        return [other for other in self.machines if other.name != one.name]
+        return [other for other in self.machines if other.name != patient.name]
 
     @property
     def after(self) -> timedelta:
@@ -161,67 +161,73 @@ class Judgement:
     again: datetime | None = None
 
 
-def judge(one: Patient, ward: Ward) -> Judgement:
+def judge(patient: Patient, ward: Ward) -> Judgement:
     """Return what is said of a machine and done about it."""
-    healthy = health(one, ward)
-    if one.replace:
-        return Judgement(healthy, (True, "Replacing", one.replace))
-    if healthy[0] is not False or not one.node or ward.policy.remediation == "None":
+    healthy = health(patient, ward)
+    if patient.replace:
+        return Judgement(healthy, (True, "Replacing", patient.replace))
+    if healthy[0] is not False or not patient.node or ward.policy.remediation == "None":
         return Judgement(healthy)
     for hold in HOLDS:
-        if found := hold(one, ward):
-            return Judgement(healthy, *found)
-    return _next_step(healthy, one, ward)
+        if answer := hold(patient, ward):
+            return Judgement(healthy, *answer)
+    return _next_step(healthy, patient, ward)
 
 
-def health(one: Patient, ward: Ward) -> Said:
+def health(patient: Patient, ward: Ward) -> Said:
     """Return whether a machine is healthy, with the evidence."""
-    gone = gone_or_hung(one, ward)
-    if one.ready and one.infrastructure is False:
-        return None, "NodeOutdated", f"its node says so: {one.node_says}; but {gone}"
-    if one.ready:
-        return True, "NodeReady", one.node_says
-    if not one.node:
+    gone = gone_or_hung(patient, ward)
+    if patient.ready and patient.infrastructure is False:
+        return None, "NodeOutdated", f"its node says so: {patient.node_says}; but {gone}"
+    if patient.ready:
+        return True, "NodeReady", patient.node_says
+    if not patient.node:
         unknown = None, "NotKnown", "it is not a node, and nothing says whether it runs"
-        return (False, "NotRunning", gone) if gone else (True, "Running", one.running_says) if one.runs else unknown
-    if one.ready is None:
-        return None, "NodeUnknown", one.node_says
-    since = f"its node is not ready since {stamp(one.since or ward.now)}: {one.node_says}"
+        return (
+            (False, "NotRunning", gone)
+            if gone
+            else (True, "Running", patient.running_says)
+            if patient.runs
+            else unknown
+        )
+    if patient.ready is None:
+        return None, "NodeUnknown", patient.node_says
+    since = f"its node is not ready since {stamp(patient.since or ward.now)}: {patient.node_says}"
     if gone:
-        return False, "Gone" if one.infrastructure is False else "Hung", f"{since}; {gone}"
-    return False, "NodeNotReady", f"{since}; {one.running_says}"
+        return False, "Gone" if patient.infrastructure is False else "Hung", f"{since}; {gone}"
+    return False, "NodeNotReady", f"{since}; {patient.running_says}"
 
 
-def gone_or_hung(one: Patient, ward: Ward) -> str:
+def gone_or_hung(patient: Patient, ward: Ward) -> str:
     """Return what says, besides its node, that a machine is gone or hung; "" if nothing does.
 
     That it answers no login counts only while another machine of the cluster answers: else it is the way that is cut.
     """
-    if one.infrastructure is False:
-        return f"the infrastructure: {one.infrastructure_says}"
-    if one.answers is False and any(other.answers for other in ward.others(one)):
-        return f"it answers no login: {one.answers_says}"
+    if patient.infrastructure is False:
+        return f"the infrastructure: {patient.infrastructure_says}"
+    if patient.answers is False and any(other.answers for other in ward.others(patient)):
+        return f"it answers no login: {patient.answers_says}"
     return ""
 
 
-def _lost(one: Patient, _: Ward) -> tuple[Said] | None:
+def _lost(patient: Patient, _: Ward) -> tuple[Said] | None:
     """Leave a machine that is gone for good to the decision about the cluster: it is taken out whatever the policy."""
-    return ((False, "Lost", "its cluster goes on without it, as its plan says"),) if one.lost else None
+    return ((False, "Lost", "its cluster goes on without it, as its plan says"),) if patient.lost else None
 
 
 def _idle(_: Patient, ward: Ward) -> tuple[Said] | None:
     return ((False, *ward.idle),) if ward.idle else None
 
 
-def _unconfirmed(one: Patient, ward: Ward) -> tuple[Said] | None:
+def _unconfirmed(patient: Patient, ward: Ward) -> tuple[Said] | None:
     """Do nothing while only the node says that something is wrong."""
-    if gone_or_hung(one, ward):
+    if gone_or_hung(patient, ward):
         return None
     return ((False, "NotConfirmed", "neither the infrastructure nor a login says that the machine is gone or hung"),)
 
 
-def _too_early(one: Patient, ward: Ward) -> tuple[Said, Treatment, datetime] | None:
-    due = (one.since or ward.now) + ward.after
+def _too_early(patient: Patient, ward: Ward) -> tuple[Said, Treatment, datetime] | None:
+    due = (patient.since or ward.now) + ward.after
     if ward.now >= due:
         return None
     why = f"something is done at {stamp(due)}, if its node is still not ready then"
@@ -237,14 +243,14 @@ def _too_many(_: Patient, ward: Ward) -> tuple[Said] | None:
     return ((False, "TooManyUnhealthy", why),)
 
 
-def _breaks(one: Patient, ward: Ward) -> tuple[Said] | None:
+def _breaks(patient: Patient, ward: Ward) -> tuple[Said] | None:
     """Do nothing that would leave the cluster without a control plane, or etcd without its majority."""
-    if one.control_plane and not any(other.ready and other.control_plane for other in ward.others(one)):
+    if patient.control_plane and not any(other.ready and other.control_plane for other in ward.others(patient)):
         return ((False, "LastControlPlane", "no other control plane is ready"),)
-    if not one.etcd:
+    if not patient.etcd:
         return None
     members = [other for other in ward.machines if other.etcd]
-    well = [other.name for other in members if other is not one and (other.ready if other.node else other.runs)]
+    well = [other.name for other in members if other is not patient and (other.ready if other.node else other.runs)]
     needed = len(members) // 2 + 1
     if len(well) >= needed:
         return None
@@ -262,18 +268,19 @@ HOLDS: tuple[Callable[[Patient, Ward], tuple[Said] | tuple[Said, Treatment, date
 )
 
 
-def _next_step(healthy: Said, one: Patient, ward: Ward) -> Judgement:
+def _next_step(healthy: Said, patient: Patient, ward: Ward) -> Judgement:
     """Restart what can be, wait, replace what that did not help."""
     evidence = healthy[2]
-    if one.restarted is None and one.virtual:
+    if patient.restarted is None and patient.virtual:
         return Judgement(healthy, (True, "Restarting", evidence), Treatment.RESTART)
-    if one.restarted is not None and ward.now < (due := one.restarted + ward.after):
-        why = f"it was restarted at {stamp(one.restarted)}; its node has until {stamp(due)}"
+    if patient.restarted is not None and ward.now < (due := patient.restarted + ward.after):
+        why = f"it was restarted at {stamp(patient.restarted)}; its node has until {stamp(due)}"
         return Judgement(healthy, (True, "Restarted", why), again=due)
     if ward.policy.remediation == "Replace":
         return Judgement(healthy, (True, "Replacing", evidence), Treatment.REPLACE)
-    if one.restarted is not None:
-        why = f"it was restarted at {stamp(one.restarted)}, which did not help; spec.health.remediation: Replace would"
+    if patient.restarted is not None:
+        remedy = "spec.health.remediation: Replace would"
+        why = f"it was restarted at {stamp(patient.restarted)}, which did not help; {remedy}"
         return Judgement(healthy, (False, "RestartDidNotHelp", why))
     why = "it is not a virtual machine of this cluster: restart it by hand, or set spec.health.remediation to Replace"
     return Judgement(healthy, (False, "CannotRestart", why))
@@ -343,13 +350,13 @@ class Remediation:
             self._forget(machine)
             return None
         ward = ward_of(deployment, cluster, applied, datetime.now(UTC))
-        one = next(found for found in ward.machines if found.name == key[1])
-        said = judge(one, ward)
-        if said.step is Treatment.REPLACE:
-            self._replace(machine, deployment, said)
+        patient = next(candidate for candidate in ward.machines if candidate.name == key[1])
+        judgement = judge(patient, ward)
+        if judgement.step is Treatment.REPLACE:
+            self._replace(machine, deployment, judgement)
             return 0.0
-        status = status_of(machine, said, ward.now)
-        if said.step is Treatment.RESTART:
+        status = status_of(machine, judgement, ward.now)
+        if judgement.step is Treatment.RESTART:
             uid = uid_of(self._cluster, key[0], instance_of(machine))
             status["remediation"] = {
                 "step": Treatment.RESTART,
@@ -357,12 +364,12 @@ class Remediation:
                 **({"instance": uid} if uid else {}),
             }
         written = self._machines.merge_status(machine, status)
-        if said.step is Treatment.RESTART:
-            self._tell(written, deployment, "Restarting", said)
+        if judgement.step is Treatment.RESTART:
+            self._tell(written, deployment, "Restarting", judgement)
         self._tell_change(machine, written)
         if again := self._restarting(written):
             return again
-        return max(0.0, (said.again - ward.now).total_seconds()) if said.again else None
+        return max(0.0, (judgement.again - ward.now).total_seconds()) if judgement.again else None
 
     def _restarting(self, machine: Json) -> float | None:
         try:
@@ -372,11 +379,11 @@ class Remediation:
             self._events.warning(machine, "RestartRefused", text, component=COMPONENT)
             raise
 
-    def _replace(self, machine: Json, deployment: Json, said: Judgement) -> None:
+    def _replace(self, machine: Json, deployment: Json, judgement: Judgement) -> None:
         """Have the decision take the machine out, and its set another."""
-        why = said.healthy[2]
+        why = judgement.healthy[2]
         written = self._machines.merge(machine, {"metadata": {"annotations": {REPLACE_ANNOTATION: why}}})
-        self._tell(written, deployment, "Replacing", said)
+        self._tell(written, deployment, "Replacing", judgement)
 
     def _forget(self, machine: Json) -> None:
         """Take off what was said of a machine that is not a part of a cluster, or not any more."""
@@ -385,18 +392,18 @@ class Remediation:
             machine = self._machines.merge(machine, {"metadata": {"annotations": {REPLACE_ANNOTATION: None}}})
         self._machines.merge_status(machine, {"remediation": None, **without_health(machine)})
 
-    def _tell(self, machine: Json, deployment: Json, reason: str, said: Judgement) -> None:
+    def _tell(self, machine: Json, deployment: Json, reason: str, judgement: Judgement) -> None:
         name = machine["metadata"]["name"]
-        self._events.warning(machine, reason, said.healthy[2], component=COMPONENT)
-        self._events.warning(deployment, reason, f"machine {name}: {said.healthy[2]}", component=COMPONENT)
+        self._events.warning(machine, reason, judgement.healthy[2], component=COMPONENT)
+        self._events.warning(deployment, reason, f"machine {name}: {judgement.healthy[2]}", component=COMPONENT)
 
     def _tell_change(self, before: Json, now: Json) -> None:
         """Say when a machine is not healthy any more, and when it is again."""
-        old, found = condition(before, HEALTHY) or {}, condition(now, HEALTHY) or {}
-        if found.get("status") == "False" and found.get("reason") != old.get("reason"):
-            self._events.warning(now, found["reason"], found["message"], component=COMPONENT)
-        elif found.get("status") == "True" and old.get("status") == "False":
-            self._events.normal(now, "Healthy", found["message"], component=COMPONENT)
+        old, now_healthy = condition(before, HEALTHY) or {}, condition(now, HEALTHY) or {}
+        if now_healthy.get("status") == "False" and now_healthy.get("reason") != old.get("reason"):
+            self._events.warning(now, now_healthy["reason"], now_healthy["message"], component=COMPONENT)
+        elif now_healthy.get("status") == "True" and old.get("status") == "False":
+            self._events.normal(now, "Healthy", now_healthy["message"], component=COMPONENT)
 
 
 def ward_of(deployment: Json, cluster: Json, machines: Iterable[Json], now: datetime) -> Ward:
@@ -418,21 +425,23 @@ def deployed(machines: Iterable[Json], cluster: Json | None) -> list[Json]:
     return [machine for machine in machines if machine["metadata"]["name"] in applied]
 
 
-def status_of(machine: Json, said: Judgement, now: datetime) -> Json:
+def status_of(machine: Json, judgement: Judgement, now: datetime) -> Json:
     """Return the keys of a Machine's status that say how healthy it is."""
-    found = [c for c in dig(machine, "status", "conditions") or [] if said.remediating or c["type"] != REMEDIATING]
-    wanted = [new(HEALTHY, *said.healthy, now, None)]
-    wanted += [new(REMEDIATING, *said.remediating, now, None)] if said.remediating else []
-    healed = {"remediation": None} if said.healthy[0] else {}
-    return {"conditions": steady(found, wanted), **healed}
+    conditions = [
+        c for c in dig(machine, "status", "conditions") or [] if judgement.remediating or c["type"] != REMEDIATING
+    ]
+    expected = [new(HEALTHY, *judgement.healthy, now, None)]
+    expected += [new(REMEDIATING, *judgement.remediating, now, None)] if judgement.remediating else []
+    healed = {"remediation": None} if judgement.healthy[0] else {}
+    return {"conditions": steady(conditions, expected), **healed}
 
 
 def without_health(machine: Json) -> Json:
     """Return the conditions of a Machine's status without those of its health, {} if it has none."""
-    found = dig(machine, "status", "conditions") or []
-    if not any(c["type"] in {HEALTHY, REMEDIATING} for c in found):
+    conditions = dig(machine, "status", "conditions") or []
+    if not any(c["type"] in {HEALTHY, REMEDIATING} for c in conditions):
         return {}
-    return {"conditions": without_condition(without_condition(found, HEALTHY), REMEDIATING)}
+    return {"conditions": without_condition(without_condition(conditions, HEALTHY), REMEDIATING)}
 
 
 def _last_end(cluster: Json) -> datetime | None:

@@ -40,7 +40,7 @@ def restore_status(restore: Json, view: DeclaredView | None, moment: datetime) -
         before = {**_facts(_answer(view, uid)), **before}
         known = {**_way(before, running.operation), "operation": running.sequence, "started": running.started}
         return _said(known, "Running", "Running", f"Job {running.job} restores it", moment)
-    past = next((one for one in world.history if one.restore_uid == uid), None)
+    past = next((operation for operation in world.history if operation.restore_uid == uid), None)
     if past is not None:
         times = {"started": past.started, "ended": past.ended}
         before = {**_way(before, past.operation), "operation": past.sequence, **times}
@@ -75,8 +75,8 @@ def _answer(view: DeclaredView, uid: str) -> RestoreAnswer | None:
     first = view.observed.restore
     if view.desired is None or first is None or first.uid != uid:
         return None
-    found = Situation.of(view.desired, view.observed)
-    return clone_answer(found) if first.source else restore_answer(found)
+    situation = Situation.of(view.desired, view.observed)
+    return clone_answer(situation) if first.source else restore_answer(situation)
 
 
 def _facts(answer: RestoreAnswer | None) -> Json:
@@ -119,10 +119,10 @@ class Restores:
 
     def reconcile(self, key: Key) -> float | None:
         """Look at the EtcdRestores of one cluster."""
-        own = [one for one in self._looks.restores.list(key[0]) if one["spec"]["cluster"] == key[1]]
+        own = [restore for restore in self._looks.restores.list(key[0]) if restore["spec"]["cluster"] == key[1]]
         view = self._looks.view(key) if own else None
-        for one in own:
-            self._settle(one, view)
+        for restore in own:
+            self._settle(restore, view)
         return None
 
     def _settle(self, restore: Json, view: DeclaredView | None) -> None:

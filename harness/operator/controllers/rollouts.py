@@ -129,8 +129,8 @@ class Targets:
         name = delivery.spec.deploy.cluster
         if not name:
             return False
-        found = self.deployments.get(delivery.metadata.namespace, name)
-        return found is None or deleting(found)
+        deployment = self.deployments.get(delivery.metadata.namespace, name)
+        return deployment is None or deleting(deployment)
 
     def _permitted(self, delivery: Delivery) -> None:
         """Refuse a namespace that does not let those of the Delivery's in, whoever has written it."""
@@ -192,49 +192,52 @@ class Rollouts:
             finalizers = [*(obj["metadata"].get("finalizers") or ()), APPLICATION_FINALIZER]
             self._deliveries.merge(obj, {"metadata": {"finalizers": finalizers}})
             return 0.0
-        wanted = to_run(delivery)
-        if wanted is not None and (wanted.outcome in ("Built", "RolledBack")):
-            begun = rolling(delivery, wanted, datetime.now(UTC))
-            self._write(obj, delivery, begun, (DEPLOYED, False, "Deploying", f"{short(wanted.revision)} is deployed"))
+        entry = to_run(delivery)
+        if entry is not None and (entry.outcome in ("Built", "RolledBack")):
+            begun = rolling(delivery, entry, datetime.now(UTC))
+            self._write(obj, delivery, begun, (DEPLOYED, False, "Deploying", f"{short(entry.revision)} is deployed"))
             return 0.0
-        looked = self._look(delivery, wanted)
+        looked = self._look(delivery, entry)
         self._write(obj, delivery, looked.status, looked.said)
         return looked.seconds
 
-    def _look(self, delivery: Delivery, wanted: DeliveredRevision | None) -> Looked:
+    def _look(self, delivery: Delivery, entry: DeliveredRevision | None) -> Looked:
         """Bring the application up to date, and tell how it is."""
-        if wanted is None:
+        if entry is None:
             return Looked(delivery.status, (DEPLOYED, False, "NoImage", "no revision has an image yet"), None)
         try:
             pulls = self._pull_secret(delivery)
-            with self._targets.open(delivery, settled=wanted.outcome == "Ready") as target:
-                self._verify(delivery, wanted)
-                look = self._apply(target, delivery, wanted, pulls)
-                state = self._state(target, delivery, wanted, look)
+            with self._targets.open(delivery, settled=entry.outcome == "Ready") as target:
+                self._verify(delivery, entry)
+                look = self._apply(target, delivery, entry, pulls)
+                state = self._state(target, delivery, entry, look)
         except VmatrixError as error:
-            return self._not_seen(delivery, wanted, error)
+            return self._not_seen(delivery, entry, error)
         self._silent.pop(_key(delivery), None)
-        after = rolled(delivery, wanted, state, datetime.now(UTC))
-        if after.revision == wanted.revision:
+        after = rolled(delivery, entry, state, datetime.now(UTC))
+        if after.revision == entry.revision:
             after = after.model_copy(update={"url": url_of(delivery)})
-        over = entry_of(after, wanted.revision)
+        over = entry_of(after, entry.revision)
         again = HOME_SECONDS if not delivery.spec.deploy.cluster else GUEST_SECONDS
         seconds = SOON_SECONDS if state.waits and over is not None and over.outcome == "Deploying" else again
-        return Looked(after, _deployed(delivery, after, wanted, state), 0.0 if _turned(wanted, over) else seconds)
+        return Looked(after, _deployed(delivery, after, entry, state), 0.0 if _turned(entry, over) else seconds)
 
-    def _not_seen(self, delivery: Delivery, wanted: DeliveredRevision, error: VmatrixError) -> Looked:
+    def _not_seen(self, delivery: Delivery, entry: DeliveredRevision, error: VmatrixError) -> Looked:
         """Tell why nothing was seen of the target; while that may pass by itself, what was said of it stays."""
         # What the API refuses of an object is told of that; a refusal of all of it passes: another CA, a restart.
         reason = UNREACHABLE if isinstance(error, ApiFailure) else getattr(error, "reason", "") or UNREACHABLE
         if reason == CLUSTER_MISSING:
             self._known.pop(_key(delivery), None)
-            return Looked(lost(delivery.status, wanted), (DEPLOYED, False, reason, error.with_hint), GUEST_SECONDS)
+            return Looked(lost(delivery.status, entry), (DEPLOYED, False, reason, error.with_hint), GUEST_SECONDS)
         if reason != UNREACHABLE:
             return Looked(delivery.status, (DEPLOYED, False, reason, error.with_hint), GUEST_SECONDS)
         status: bool | None = False
-        if wanted.outcome == "Ready":
+        if entry.outcome == "Ready":
             since = self._silent.setdefault(_key(delivery), time.monotonic())
-            last = next((one for one in delivery.status.conditions if one.type == DEPLOYED), None)
+            last = next(
+                (known_condition for known_condition in delivery.status.conditions if known_condition.type == DEPLOYED),
+                None,
+            )
             if time.monotonic() - since >= SILENT_SECONDS or last is None:
                 status = None
             else:  # of an edit that came meanwhile, nothing is there yet
@@ -303,14 +306,14 @@ class Rollouts:
         if look.failures:
             return RolloutState("; ".join(look.failures), "", "NotApplied")
         namespace = target_namespace(delivery)
-        found = target.get(DEPLOYMENT, delivery.metadata.name, namespace)
-        if found is None:
+        deployment = target.get(DEPLOYMENT, delivery.metadata.name, namespace)
+        if deployment is None:
             return RolloutState("the Deployment was deleted just now")
-        state = rollout_state(found, entry.image or "", ())
+        state = rollout_state(deployment, entry.image or "", ())
         if not state.waits:
-            return RolloutState("; ".join([*look.waits, *(f"{one} is to go" for one in look.left)]))
+            return RolloutState("; ".join([*look.waits, *(f"{left_object} is to go" for left_object in look.left)]))
         chosen = ",".join(f"{key}={value}" for key, value in selector(delivery).items())
-        return rollout_state(found, entry.image or "", target.list(POD, namespace, labels=chosen).items)
+        return rollout_state(deployment, entry.image or "", target.list(POD, namespace, labels=chosen).items)
 
     def _remove(self, obj: Json, delivery: Delivery) -> float | None:
         """Take the application away where it does not go with its Delivery, then let that go."""
@@ -325,23 +328,23 @@ class Rollouts:
                 if getattr(error, "reason", "") != "NotPermitted":
                     self._context.events.warning(obj, "DeletionWaits", error.with_hint, component=COMPONENT)
                     return GUEST_SECONDS
-        rest = [one for one in obj["metadata"]["finalizers"] if one != APPLICATION_FINALIZER]
+        rest = [finalizer for finalizer in obj["metadata"]["finalizers"] if finalizer != APPLICATION_FINALIZER]
         self._deliveries.merge(obj, {"metadata": {"finalizers": rest or None}})
         return None
 
     def _about(self, delivery: Delivery) -> Json:
         return self._deliveries.get(delivery.metadata.namespace, delivery.metadata.name) or {}
 
-    def _write(self, obj: Json, delivery: Delivery, status: DeliveryStatus, said: Said) -> None:
+    def _write(self, obj: Json, delivery: Delivery, status: DeliveryStatus, deployed: Said) -> None:
         """Write what is told, if it is something else, and say what has come to its end."""
-        body = written(delivery, status, [said], datetime.now(UTC))
+        body = written(delivery, status, [deployed], datetime.now(UTC))
         if body == (obj.get("status") or {}):
             return
         self._deliveries.replace_status(obj, body)
-        for one in status.history:
-            before = entry_of(delivery.status, one.revision)
-            if _turned(before, one):
-                self._tell(obj, one)
+        for entry in status.history:
+            before = entry_of(delivery.status, entry.revision)
+            if _turned(before, entry):
+                self._tell(obj, entry)
 
     def _tell(self, obj: Json, entry: DeliveredRevision) -> None:
         say, name = self._context.events, short(entry.revision)
@@ -374,7 +377,9 @@ def _since_commit(entry: DeliveredRevision) -> float | None:
 
 def _deployed(delivery: Delivery, status: DeliveryStatus, entry: DeliveredRevision, state: RolloutState) -> Said:
     """Return condition Deployed after a look at a revision."""
-    newest: Sequence[DeliveredRevision] = [one for one in status.history if one.image is not None]
+    newest: Sequence[DeliveredRevision] = [
+        entry_with_image for entry_with_image in status.history if entry_with_image.image is not None
+    ]
     back = newest[0] if newest and newest[0].outcome == "RolledBack" else None
     if back is not None:
         return DEPLOYED, False, "RolledBack", f"{short(back.revision)}: {back.message}; {short(entry.revision)} runs"

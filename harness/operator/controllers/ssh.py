@@ -117,18 +117,20 @@ class MachineLogin:
         """Return what a login that ended says."""
         user = self.to.spec.user
         if done.returncode == SSH_FAILED:
-            said = _last(done.stderr) or "ssh said nothing"
-            if not any(words in said for words in REFUSED):
-                return self._unreachable(said)
-            message = f"{self._target} refused the key of Secret {self.to.spec.key_ref.name}: {said}"
+            message_of_ssh = _last(done.stderr) or "ssh said nothing"
+            if not any(words in message_of_ssh for words in REFUSED):
+                return self._unreachable(message_of_ssh)
+            message = f"{self._target} refused the key of Secret {self.to.spec.key_ref.name}: {message_of_ssh}"
             remedy = f"add its public key to ~{user}/.ssh/authorized_keys on the machine, or correct spec.user"
             return ProbeTrouble(TroubleReason.KEY_REFUSED, f"{message}; {remedy}")
-        found = read(done.stdout)
-        if found is not None:
-            return found
-        said = _last(done.stderr) or _last(done.stdout) or f"status {done.returncode}"
+        reading = read(done.stdout)
+        if reading is not None:
+            return reading
+        message_of_ssh = _last(done.stderr) or _last(done.stdout) or f"status {done.returncode}"
         remedy = f"let {user} run commands as root without a password: sudo -n true"
-        return ProbeTrouble(TroubleReason.NOT_PERMITTED, f"{self._target} did not say what it is: {said}; {remedy}")
+        return ProbeTrouble(
+            TroubleReason.NOT_PERMITTED, f"{self._target} did not say what it is: {message_of_ssh}; {remedy}"
+        )
 
     def _unreachable(self, why: str) -> ProbeTrouble:
         how, instance = "directly", self._instance
@@ -165,9 +167,9 @@ def key_of_secret(secret: Json | None, reference: KeyRef) -> bytes | ProbeTroubl
         return ProbeTrouble(TroubleReason.KEY_MISSING, f"there is no Secret {name} in this namespace; make it: {make}")
     encoded = dig(secret, "data", key)
     if not encoded:
-        found = ", ".join(sorted(dig(secret, "data") or {})) or "nothing"
+        keys = ", ".join(sorted(dig(secret, "data") or {})) or "nothing"
         remedy = f"add the private key as {key}, or correct spec.keyRef.key"
-        return ProbeTrouble(TroubleReason.KEY_MISSING, f"Secret {name} has no {key} (it has: {found}); {remedy}")
+        return ProbeTrouble(TroubleReason.KEY_MISSING, f"Secret {name} has no {key} (it has: {keys}); {remedy}")
     content = base64.b64decode(encoded)
     load = serialization.load_ssh_private_key if b"BEGIN OPENSSH" in content else serialization.load_pem_private_key
     try:
@@ -198,15 +200,15 @@ class KnownKeys:
         """Return a Machine's key, or why it has none."""
         now, name = self._clock(), _name(machine)
         with self._lock:
-            self._known = {one: known for one, known in self._known.items() if known[0] > now}
+            self._known = {machine_name: known for machine_name, known in self._known.items() if known[0] > now}
             if name in self._known:
                 return self._known[name][1]
         reference = machine.spec.key_ref
-        found = key_of_secret(self._cluster.get(SECRET, reference.name, machine.metadata.namespace), reference)
-        if isinstance(found, bytes) and self._seconds:
+        content = key_of_secret(self._cluster.get(SECRET, reference.name, machine.metadata.namespace), reference)
+        if isinstance(content, bytes) and self._seconds:
             with self._lock:
-                self._known[name] = now + self._seconds, found
-        return found
+                self._known[name] = now + self._seconds, content
+        return content
 
     def judge(self, machine: DeclaredMachine, outcome: object) -> None:
         """Forget the key of a login whose machine refused it: its Secret may have another one by now."""

@@ -101,52 +101,52 @@ class Users:
 
     def _changed(self, _: str, cluster: Json) -> None:
         namespace, name = key_of(cluster)
-        for one in self._users.list(namespace):
-            if one["spec"]["cluster"] == name:
-                self.controller.queue.add(key_of(one))
+        for user in self._users.list(namespace):
+            if user["spec"]["cluster"] == name:
+                self.controller.queue.add(key_of(user))
 
     def reconcile(self, key: Key) -> float | None:
         """Look at one user; return the seconds until the next look, None where only a change matters."""
-        found = self._users.get(*key)
-        if found is None:
+        obj = self._users.get(*key)
+        if obj is None:
             return None
         try:
-            user = ClusterUser.model_validate(found)
+            user = ClusterUser.model_validate(obj)
         except ValidationError as error:
-            if deleting(found):
-                self._release(found)
+            if deleting(obj):
+                self._release(obj)
             else:
-                self._say(found, "InvalidSpec", str(error))
+                self._say(obj, "InvalidSpec", str(error))
             return None
         cluster = self._clusters.get(key[0], user.spec.cluster)
         there = cluster is not None and not deleting(cluster) and bool(dig(cluster, "status", "applied"))
         try:
-            if deleting(found):
-                return self._delete(found, user, there=there)
+            if deleting(obj):
+                return self._delete(obj, user, there=there)
             wrong = [f"{rule.message}: {rule.remedy}" for _, rule in user.broken(creating=False)]
             if there and not wrong:
-                return self._bring(found, user)
+                return self._bring(obj, user)
         except ApiFailure as failure:
             if failure.conflict:
                 raise
-            return self._trouble(found, "Refused", failure)
+            return self._trouble(obj, "Refused", failure)
         except VmatrixError as error:
-            return self._trouble(found, REASONS.get(type(error), "NotReached"), error)
+            return self._trouble(obj, REASONS.get(type(error), "NotReached"), error)
         if wrong:
-            self._say(found, "InvalidSpec", wrong[0])
+            self._say(obj, "InvalidSpec", wrong[0])
         else:
-            self._say(found, "NotDeployed", f"there is no cluster {user.spec.cluster} yet")
+            self._say(obj, "NotDeployed", f"there is no cluster {user.spec.cluster} yet")
         return None
 
-    def _trouble(self, found: Json, reason: str, error: VmatrixError) -> float:
-        self._say(found, reason, error.summary)
+    def _trouble(self, obj: Json, reason: str, error: VmatrixError) -> float:
+        self._say(obj, reason, error.summary)
         return TROUBLE_SECONDS
 
-    def _bring(self, found: Json, user: ClusterUser) -> float:
+    def _bring(self, obj: Json, user: ClusterUser) -> float:
         """Bring a user's bindings and its kubeconfig up to date."""
-        finalizers = found["metadata"].get("finalizers") or []
+        finalizers = obj["metadata"].get("finalizers") or []
         if USER_FINALIZER not in finalizers:
-            found = self._users.merge(found, {"metadata": {"finalizers": [*finalizers, USER_FINALIZER]}})
+            obj = self._users.merge(obj, {"metadata": {"finalizers": [*finalizers, USER_FINALIZER]}})
         namespace, now = user.metadata.namespace, datetime.now(UTC)
         admin = dig(self._cluster.get(SECRET, admin_secret(user.spec.cluster), namespace), "data", ADMIN)
         if not admin:
@@ -162,13 +162,13 @@ class Users:
         with self._guest(user) as guest:
             self._bind(guest, user)
             credentials = known if turns is not None and known is not None else self._signed(guest, user, now)
-        self._hand_out(found, user, kubeconfig_of(user, endpoint, credentials), credentials)
+        self._hand_out(obj, user, kubeconfig_of(user, endpoint, credentials), credentials)
         expires = expiry_of(credentials)
         if credentials is not known:
             text = f"a certificate of {name_of(user)} is valid until {stamp(expires)}"
-            self._events.normal(found, "Signed", text, component=COMPONENT)
+            self._events.normal(obj, "Signed", text, component=COMPONENT)
             turns = renewal_of(user, credentials, authority, now)
-        self._say(found, "Ready", "", user=name_of(user), secret=secret_name(user), expires=stamp(expires))
+        self._say(obj, "Ready", "", user=name_of(user), secret=secret_name(user), expires=stamp(expires))
         return min(AGAIN_SECONDS, max(1.0, ((turns or now + timedelta(seconds=TROUBLE_SECONDS)) - now).total_seconds()))
 
     def _signed(self, guest: Cluster, user: ClusterUser, now: datetime) -> Credentials:
@@ -184,13 +184,13 @@ class Users:
         return self._signed_here(user, status.authority, now)
 
     def _signed_here(self, user: ClusterUser, state: AuthorityState | None, now: datetime) -> Credentials:
-        one = AUTHORITIES[0]
-        part = next((part for part in state.parts if part.name == one.name), None) if state is not None else None
+        authority = AUTHORITIES[0]
+        part = next((part for part in state.parts if part.name == authority.name), None) if state is not None else None
         if part is None:
             raise NotSigned("the CA's Secret is not known, and the cluster has no key to sign with", hint=LOOK)
         data = secret_content(self._cluster.get(SECRET, part.secret, user.metadata.namespace))
         try:
-            unchanged(judged(one, part.secret, data, now), state)
+            unchanged(judged(authority, part.secret, data, now), state)
         except AuthorityRefused as refused:
             raise NotSigned(f"the cluster has no key to sign with, and {refused}", hint=LOOK) from refused
         request, key = certificates.request(name_of(user), user.spec.groups)
@@ -199,32 +199,32 @@ class Users:
 
     def _bind(self, guest: Cluster, user: ClusterUser) -> None:
         """Make the bindings of a user, and delete those that it has no more."""
-        wanted = bindings_of(user)
-        for kind, body in wanted:
+        bindings = bindings_of(user)
+        for kind, body in bindings:
             ensure(guest, kind, body)
         names: set[BoundPlace] = {
-            (kind, body["metadata"].get("namespace"), body["metadata"]["name"]) for kind, body in wanted
+            (kind, body["metadata"].get("namespace"), body["metadata"]["name"]) for kind, body in bindings
         }
         self._unbind(guest, user, keep=names)
 
     def _unbind(self, guest: Cluster, user: ClusterUser, *, keep: Collection[BoundPlace]) -> None:
         for kind in (ROLE_BINDING, CLUSTER_ROLE_BINDING):
-            for one in guest.list(kind, labels=f"{USER_LABEL}={user.metadata.uid}").items:
-                meta = one["metadata"]
+            for binding in guest.list(kind, labels=f"{USER_LABEL}={user.metadata.uid}").items:
+                meta = binding["metadata"]
                 if (kind, meta.get("namespace"), meta["name"]) not in keep:
                     guest.delete(kind, meta["name"], meta.get("namespace"))
 
-    def _hand_out(self, found: Json, user: ClusterUser, kubeconfig: bytes, credentials: Credentials) -> None:
+    def _hand_out(self, obj: Json, user: ClusterUser, kubeconfig: bytes, credentials: Credentials) -> None:
         """Make the Secret hold what a user opens the cluster with."""
         content = {KUBECONFIG: kubeconfig, CERTIFICATE: credentials.certificate, KEY: credentials.key}
         labels = {CLUSTER_LABEL: user.spec.cluster, LABEL_MANAGED: MANAGED_BY}
         body = SECRET.manifest(secret_name(user), user.metadata.namespace, labels=labels, data=secret_data(content))
-        body["metadata"]["ownerReferences"] = [owner_reference(found, CLUSTER_USER)]
+        body["metadata"]["ownerReferences"] = [owner_reference(obj, CLUSTER_USER)]
         ensure(self._cluster, SECRET, body)
 
-    def _delete(self, found: Json, user: ClusterUser, *, there: bool) -> float | None:
+    def _delete(self, obj: Json, user: ClusterUser, *, there: bool) -> float | None:
         """Take the bindings away, say until when the certificate still opens, and let the object go."""
-        if USER_FINALIZER not in (found["metadata"].get("finalizers") or ()):
+        if USER_FINALIZER not in (obj["metadata"].get("finalizers") or ()):
             return None
         if there:
             with self._guest(user) as guest:
@@ -233,32 +233,32 @@ class Users:
             text = (
                 f"the bindings of {name_of(user)} are gone; its certificate opens the API until {user.status.expires}"
             )
-            self._events.normal(found, "Unbound", text, component=COMPONENT)
-        self._release(found)
+            self._events.normal(obj, "Unbound", text, component=COMPONENT)
+        self._release(obj)
         return None
 
-    def _release(self, found: Json) -> None:
-        others = [one for one in found["metadata"].get("finalizers") or () if one != USER_FINALIZER]
-        self._users.merge(found, {"metadata": {"finalizers": others}})
+    def _release(self, obj: Json) -> None:
+        others = [finalizer for finalizer in obj["metadata"].get("finalizers") or () if finalizer != USER_FINALIZER]
+        self._users.merge(obj, {"metadata": {"finalizers": others}})
 
     @contextmanager
     def _guest(self, user: ClusterUser) -> Iterator[Cluster]:
         with self._access.open((user.metadata.namespace, user.spec.cluster)) as guest:
             yield guest
 
-    def _say(self, found: Json, reason: str, message: str, **fields: str) -> None:
+    def _say(self, obj: Json, reason: str, message: str, **fields: str) -> None:
         """Write a user's status, if it is another one."""
-        generation, before = found["metadata"].get("generation"), found.get("status") or {}
+        generation, before = obj["metadata"].get("generation"), obj.get("status") or {}
         told = new(READY, reason == READY, reason, message, datetime.now(UTC), generation)
         status = {**before, **fields, "conditions": with_conditions(before.get("conditions") or [], told)}
         if status != before:
-            self._users.replace_status(self._users.get(*key_of(found)) or found, status)
+            self._users.replace_status(self._users.get(*key_of(obj)) or obj, status)
 
 
 def _credentials(secret: Json | None) -> Credentials | None:
     content = secret_content(secret)
-    found = [content.get(key, b"") for key in (CERTIFICATE, KEY)]
-    return Credentials(*found) if all(found) else None
+    contents = [content.get(key, b"") for key in (CERTIFICATE, KEY)]
+    return Credentials(*contents) if all(contents) else None
 
 
 def signed(guest: Cluster, user: ClusterUser) -> Credentials:
@@ -289,11 +289,11 @@ def signed(guest: Cluster, user: ClusterUser) -> Credentials:
 
 
 def _issued(guest: Cluster, name: str) -> bytes | NotYet:
-    found = guest.get(CSR, name)
+    request = guest.get(CSR, name)
     for kind in ("Failed", "Denied"):
-        if (refused := condition(found, kind)) is not None:
+        if (refused := condition(request, kind)) is not None:
             raise NotSigned(f"the cluster signs no certificate: {refused.get('message') or kind}", hint="see its spec")
-    pem = dig(found, "status", "certificate")
+    pem = dig(request, "status", "certificate")
     return base64.b64decode(pem) if pem else NotYet("the controller manager has not signed it")
 
 

@@ -49,34 +49,34 @@ def edit_mistakes(cd: ClusterDeployment, applied: AppliedState | None, *, lost: 
     """
     if applied is None:
         return []
-    found = [*_version(cd, applied, load_releases()), *_etcd_version(cd, applied), *_fixed(cd, applied)]
-    return [*found, *place_mistakes(cd, applied), *_sets(cd, applied, lost=lost)]
+    mistakes = [*_version(cd, applied, load_releases()), *_etcd_version(cd, applied), *_fixed(cd, applied)]
+    return [*mistakes, *place_mistakes(cd, applied), *_sets(cd, applied, lost=lost)]
 
 
 def _version(cd: ClusterDeployment, applied: AppliedState, releases: KnownReleases) -> Iterator[SpecMistake]:
-    wanted, running = cd.spec.version, applied.version
-    if wanted not in releases.kubernetes or numbers(wanted) == numbers(running):
+    asked, running = cd.spec.version, applied.version
+    if asked not in releases.kubernetes or numbers(asked) == numbers(running):
         return
-    if numbers(wanted) < numbers(running):
-        message = f"Kubernetes {wanted} is older than {running}, which is deployed, and cannot be gone back to"
+    if numbers(asked) < numbers(running):
+        message = f"Kubernetes {asked} is older than {running}, which is deployed, and cannot be gone back to"
         yield SpecMistake("spec.version", message, f"use {running} or newer")
-    elif not releases.hops(running, wanted):
-        message = f"from Kubernetes {running} to {wanted} a minor version is skipped that the release table lacks"
-        near = [one for one in releases.kubernetes if releases.hops(running, one)]
+    elif not releases.hops(running, asked):
+        message = f"from Kubernetes {running} to {asked} a minor version is skipped that the release table lacks"
+        near = [release for release in releases.kubernetes if releases.hops(running, release)]
         yield SpecMistake("spec.version", message, f"use {', '.join(near)} first" if near else f"use {running}")
 
 
 def _etcd_version(cd: ClusterDeployment, applied: AppliedState) -> Iterator[SpecMistake]:
-    wanted, running = cd.spec.components.etcd, str(applied.variables.get(variable("etcd"), "0"))
-    if wanted is not None and numbers(wanted) < numbers(running):
-        message = f"etcd {wanted} is older than {running}, which is deployed, and cannot be gone back to"
+    asked, running = cd.spec.components.etcd, str(applied.variables.get(variable("etcd"), "0"))
+    if asked is not None and numbers(asked) < numbers(running):
+        message = f"etcd {asked} is older than {running}, which is deployed, and cannot be gone back to"
         yield SpecMistake("spec.components.etcd", message, f"use {running} or newer, or remove the field")
 
 
 def _fixed(cd: ClusterDeployment, applied: AppliedState) -> Iterator[SpecMistake]:
-    wanted = variables_of(cd, {})
+    variables = variables_of(cd, {})
     for name in CANNOT_CHANGE:
-        after = wanted.get(name, UNNAMED.get(name))
+        after = variables.get(name, UNNAMED.get(name))
         if applied.variables.get(name, UNNAMED.get(name, after)) != after:
             field = f"spec.variables.{name}" if name in cd.spec.variables else path_of(name)
             yield SpecMistake(field, f"{field.rpartition('.')[2]} cannot change", ANEW)
@@ -85,12 +85,14 @@ def _fixed(cd: ClusterDeployment, applied: AppliedState) -> Iterator[SpecMistake
 def _sets(cd: ClusterDeployment, applied: AppliedState, *, lost: bool) -> Iterator[SpecMistake]:
     sets = cd.spec.machine_sets
     external = any(GROUPS[ETCD] in host.groups and GROUPS[CONTROL_PLANE] not in host.groups for host in applied.hosts)
-    if applied.hosts and external != any(one.has(ETCD) and not one.has(CONTROL_PLANE) for one in sets):
+    if applied.hosts and external != any(
+        machine_set.has(ETCD) and not machine_set.has(CONTROL_PLANE) for machine_set in sets
+    ):
         yield SpecMistake("spec.machineSets", SAME_PLACE.message, SAME_PLACE.remedy)
         return
     before = {host.set_name: set(host.groups) for host in applied.hosts}
-    for number, one in enumerate(sets):
-        if set(groups_of(one, cd.spec)) != before.get(one.name, set(groups_of(one, cd.spec))):
+    for number, machine_set in enumerate(sets):
+        if set(groups_of(machine_set, cd.spec)) != before.get(machine_set.name, set(groups_of(machine_set, cd.spec))):
             yield SpecMistake(f"spec.machineSets[{number}].roles", SAME_ROLES.message, SAME_ROLES.remedy)
     yield from _missing(cd, applied)
     yield from _majority(cd, applied, lost=lost)
@@ -107,13 +109,15 @@ def _missing(cd: ClusterDeployment, applied: AppliedState) -> Iterator[SpecMista
     for host in applied.hosts:
         deployed.setdefault(host.set_name, []).append(host)
     for name, hosts in deployed.items():
-        if not name or name in confirmed or any(one.name == name for one in sets):
+        if not name or name in confirmed or any(machine_set.name == name for machine_set in sets):
             continue
         confirm = f"confirm with annotation {REMOVE_SETS_ANNOTATION}={','.join([*confirmed, name])}"
         places = (
-            (number, one.name)
-            for number, one in enumerate(sets)
-            if one.replicas and one.name not in deployed and set(groups_of(one, cd.spec)) == set(hosts[0].groups)
+            (number, machine_set.name)
+            for number, machine_set in enumerate(sets)
+            if machine_set.replicas
+            and machine_set.name not in deployed
+            and set(groups_of(machine_set, cd.spec)) == set(hosts[0].groups)
         )
         if (place := next(places, None)) is not None:
             number, other = place
@@ -131,13 +135,13 @@ def _majority(cd: ClusterDeployment, applied: AppliedState, *, lost: bool) -> It
     """Yield the removal of more members of etcd than may leave at once; those that are lost are removed by nobody."""
     sets = cd.spec.machine_sets
     members = sum(GROUPS[ETCD] in host.groups for host in applied.hosts)
-    wanted = sum(one.replicas for one in sets if GROUPS[ETCD] in groups_of(one, cd.spec))
+    count = sum(machine_set.replicas for machine_set in sets if GROUPS[ETCD] in groups_of(machine_set, cd.spec))
     most = most_at_once(members)
-    if wanted > max(members, TWO) and wanted % 2 == 0:  # one grows to three by way of two
-        message = f"{wanted} etcd members stand no more failures than {wanted - 1}"
-        yield SpecMistake("spec.machineSets", message, f"use {wanted - 1} or {wanted + 1}")
-    if members - wanted > most and not lost:
-        message = f"of {members} etcd members {members - wanted} would leave, and the others are no majority"
+    if count > max(members, TWO) and count % 2 == 0:  # one grows to three by way of two
+        message = f"{count} etcd members stand no more failures than {count - 1}"
+        yield SpecMistake("spec.machineSets", message, f"use {count - 1} or {count + 1}")
+    if members - count > most and not lost:
+        message = f"of {members} etcd members {members - count} would leave, and the others are no majority"
         yield SpecMistake("spec.machineSets", message, f"remove {most} at a time")
 
 
@@ -167,13 +171,13 @@ def judged(
     known = (text for m in machines for text in (m.address, m.ipv6_address) if text)
     addresses = [f"{text}/{128 if ':' in text else 32}" for text in known]
     deployment = filled_endpoint(filled(deployment, world.networks), world.endpoint)
-    wish, found = read(deployment, load_releases().kubernetes, addresses, creating=not world.sequence)
+    wish, mistakes = read(deployment, load_releases().kubernetes, addresses, creating=not world.sequence)
     if wish is None:
-        return None, found
+        return None, mistakes
     if not (wish.spec.playbooks.image or image):
-        found = [*found, NO_IMAGE]
-    found += [*_families(wish, machines), *address_mistakes(wish, machines), *prefix_mistakes(wish, world)]
-    return wish, [*found, *against(wish, machines, world)]
+        mistakes = [*mistakes, NO_IMAGE]
+    mistakes += [*_families(wish, machines), *address_mistakes(wish, machines), *prefix_mistakes(wish, world)]
+    return wish, [*mistakes, *against(wish, machines, world)]
 
 
 def _families(wish: ClusterDeployment, machines: Sequence[DeclaredMachine]) -> Iterator[SpecMistake]:
@@ -202,5 +206,5 @@ def against(wish: ClusterDeployment, machines: Sequence[DeclaredMachine], world:
     doubtful = world.ill or world.lost or world.silent or world.unsettled
     if not doubtful:
         return edit_mistakes(wish, world.applied)
-    found = Situation.of(desired(wish, machines, load_releases(), world.applied), world)
-    return edit_mistakes(wish, world.applied, lost=majority_in_doubt(found.desired, world, found.who))
+    situation = Situation.of(desired(wish, machines, load_releases(), world.applied), world)
+    return edit_mistakes(wish, world.applied, lost=majority_in_doubt(situation.desired, world, situation.who))

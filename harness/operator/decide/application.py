@@ -161,9 +161,9 @@ def _pod(delivery: Delivery, entry: DeliveredRevision) -> Json:
     container: Json = {
         "name": CONTAINER,
         "image": entry.image,
-        "env": [_variable(one.model_dump(mode="json", by_alias=True, exclude_none=True)) for one in deploy.env],
+        "env": [_variable(env.model_dump(mode="json", by_alias=True, exclude_none=True)) for env in deploy.env],
         "ports": [
-            {"name": one.name, "containerPort": one.of_container, "protocol": one.protocol} for one in deploy.ports
+            {"name": port.name, "containerPort": port.of_container, "protocol": port.protocol} for port in deploy.ports
         ],
         "resources": _resources(deploy.resources),
         "securityContext": {"allowPrivilegeEscalation": False},
@@ -192,8 +192,8 @@ def _resources(resources: ContainerResources) -> Json:
 
 def _probes(delivery: Delivery) -> Json:
     deploy = delivery.spec.deploy
-    tcp = next((one.of_container for one in deploy.ports if one.protocol == "TCP"), None)
-    first = tcp if tcp is not None else next((one.of_container for one in deploy.ports), None)
+    tcp = next((port.of_container for port in deploy.ports if port.protocol == "TCP"), None)
+    first = tcp if tcp is not None else next((port.of_container for port in deploy.ports), None)
     told = deploy.probes
     ready = told.readiness or (HealthProbe() if tcp is not None else None)
     probes = {"readinessProbe": ready, "livenessProbe": told.liveness, "startupProbe": told.startup}
@@ -213,8 +213,8 @@ def _probe(probe: HealthProbe, port: int | None) -> Json:
 def _service(delivery: Delivery) -> Json:
     deploy = delivery.spec.deploy
     ports = [
-        {"name": one.name, "port": one.port, "targetPort": one.of_container, "protocol": one.protocol}
-        for one in deploy.ports
+        {"name": port.name, "port": port.port, "targetPort": port.of_container, "protocol": port.protocol}
+        for port in deploy.ports
     ]
     spec = {"type": deploy.service.type, "selector": selector(delivery), "ports": ports}
     return SERVICE.manifest(delivery.metadata.name, target_namespace(delivery), labels=_labels(delivery), spec=spec)
@@ -259,11 +259,11 @@ def is_scaled(deployment: Json | None) -> bool:
     )
 
 
-def left_to_autoscaler(wanted: Json, there: Json) -> Json:
+def left_to_autoscaler(desired: Json, there: Json) -> Json:
     """Return an object without the number of pods where an autoscaler has decided it meanwhile."""
-    if wanted["kind"] != DEPLOYMENT.kind or not is_scaled(there):
-        return wanted
-    return {**wanted, "spec": {name: value for name, value in wanted["spec"].items() if name != "replicas"}}
+    if desired["kind"] != DEPLOYMENT.kind or not is_scaled(there):
+        return desired
+    return {**desired, "spec": {name: value for name, value in desired["spec"].items() if name != "replicas"}}
 
 
 # What a container waits for, or ended with, that says why a revision does not come up.
@@ -275,18 +275,18 @@ LATE = "ProgressDeadlineExceeded"
 def rollout_state(deployment: Json, image: str, pods: Sequence[Json]) -> RolloutState:
     """Return how far a Deployment is with an image; `pods`: of the application."""
     waits = waits_for(deployment)
-    seen = int(dig(deployment, "status", "observedGeneration") or 0) >= int(deployment["metadata"]["generation"])
+    observed = int(dig(deployment, "status", "observedGeneration") or 0) >= int(deployment["metadata"]["generation"])
     if not waits:
         return RolloutState()
     reason, why = _trouble([pod for pod in pods if _runs(pod, image)])
     words = f"{waits}{f': {why}' if why else ''}"
-    if seen and is_condition(deployment, "Progressing", "False", LATE):
+    if observed and is_condition(deployment, "Progressing", "False", LATE):
         return RolloutState(words, words, reason or "RolloutFailed")
     return RolloutState(words, "", reason or "Deploying")
 
 
 def _runs(pod: Json, image: str) -> bool:
-    return any(one.get("image") == image for one in dig(pod, "spec", "containers") or ())
+    return any(container.get("image") == image for container in dig(pod, "spec", "containers") or ())
 
 
 def _trouble(pods: Sequence[Json]) -> tuple[str, str]:

@@ -69,8 +69,8 @@ AUTHORITIES = (
 def authorities_of(cd: ClusterDeployment) -> tuple[Authority, ...]:
     """Return those that a cluster has: an EtcdCluster that of etcd alone, and who names one all others."""
     if cd.kind == ETCD_CLUSTER.kind:
-        return tuple(one for one in AUTHORITIES if one.name == "etcd")
-    return tuple(one for one in AUTHORITIES if one.name != "etcd" or cd.spec.etcd.cluster_ref is None)
+        return tuple(authority for authority in AUTHORITIES if authority.name == "etcd")
+    return tuple(authority for authority in AUTHORITIES if authority.name != "etcd" or cd.spec.etcd.cluster_ref is None)
 
 
 class AuthorityRefused(ValueError):
@@ -99,7 +99,7 @@ def outlives(cd: ClusterDeployment) -> bool:
     Machines that are left have a cluster that goes on, and no key of its CAs. Machines that the operator made go, too.
     """
     left = cd.spec.deletion.machines == "Leave" and not cd.spec.authority.keys_on_machines
-    return left and any(one.machines.kubevirt is None for one in cd.spec.machine_sets)
+    return left and any(machine_set.machines.kubevirt is None for machine_set in cd.spec.machine_sets)
 
 
 def lifetime_of(cd: ClusterDeployment) -> timedelta:
@@ -185,8 +185,8 @@ def _certificate(where: str, pem: bytes, now: datetime) -> x509.Certificate:
     try:
         chain = x509.load_pem_x509_certificates(pem)
     except ValueError as error:
-        said = f"{where}: {CERTIFICATE} is not a certificate as PEM: put the CA's there"
-        raise AuthorityRefused("NotACertificate", said) from error
+        message = f"{where}: {CERTIFICATE} is not a certificate as PEM: put the CA's there"
+        raise AuthorityRefused("NotACertificate", message) from error
     for certificate in chain:
         name = certificate.subject.rfc4514_string()
         if not _signs(certificate):
@@ -201,8 +201,8 @@ def _certificate(where: str, pem: bytes, now: datetime) -> x509.Certificate:
     for lower, upper in pairwise(chain):
         if not signed_by(lower, upper):
             names = f"{upper.subject.rfc4514_string()} has not issued {lower.subject.rfc4514_string()}"
-            said = f"{where}: {names}: begin with the CA itself, then the one that issued it, and so on"
-            raise AuthorityRefused("BrokenChain", said)
+            message = f"{where}: {names}: begin with the CA itself, then the one that issued it, and so on"
+            raise AuthorityRefused("BrokenChain", message)
     return chain[0]
 
 
@@ -226,10 +226,10 @@ def unchanged(part: AuthorityPart, before: AuthorityState | None) -> AuthorityPa
     Raises:
         AuthorityRefused: it has another key.
     """
-    known = {one.name: one for one in before.parts} if before is not None else {}
+    known = {known_part.name: known_part for known_part in before.parts} if before is not None else {}
     if part.name in known and known[part.name].public_key != part.public_key:
-        said = f"Secret {part.secret} has another key ({part.public_key}) than the cluster: put that back, which is"
-        raise AuthorityRefused("Changed", f"{said} {known[part.name].public_key}")
+        message = f"Secret {part.secret} has another key ({part.public_key}) than the cluster: put that back, which is"
+        raise AuthorityRefused("Changed", f"{message} {known[part.name].public_key}")
     return part
 
 
@@ -248,15 +248,15 @@ def state_of(
     ends = [(datetime.fromisoformat(part.expires), part) for part in parts if part.expires is not None]
     soon = [f"{part.name} (Secret {part.secret}) at {part.expires}" for end, part in ends if end - now < SOON]
     if soon:
-        said = f"CAs expire within {SOON.days} days: {', '.join(soon)}: plan their rotation"
-        return AuthorityState(usable=True, reason=EXPIRES_SOON, message=said, parts=tuple(parts))
+        message = f"CAs expire within {SOON.days} days: {', '.join(soon)}: plan their rotation"
+        return AuthorityState(usable=True, reason=EXPIRES_SOON, message=message, parts=tuple(parts))
     return AuthorityState(usable=True, reason=VALID, message="", parts=tuple(parts))
 
 
-def authority_missing(found: Situation) -> Wait | None:
+def authority_missing(situation: Situation) -> Wait | None:
     """Wait for the CAs that a cluster is begun with."""
-    state = found.observed.authority
-    if state is None or state.usable or not is_wanted(found.desired.wish):
+    state = situation.observed.authority
+    if state is None or state.usable or not is_wanted(situation.desired.wish):
         return None
     return Wait(WaitReason.WAITING_FOR_AUTHORITY, state.message)
 
@@ -272,11 +272,11 @@ KEYS_LOST = (
 )
 
 
-def signer_missing(found: Situation) -> Wait | None:
+def signer_missing(situation: Situation) -> Wait | None:
     """Wait for the CAs where the executor signs, or is to give machines the keys that it has signed with."""
-    applied, state = found.observed.applied, found.observed.authority
+    applied, state = situation.observed.applied, situation.observed.authority
     before = applied is not None and signs_outside(applied.variables)
-    if not before and not signs_outside(found.desired.variables):
+    if not before and not signs_outside(situation.desired.variables):
         return None
     if state is not None and state.usable:
         return None
@@ -287,8 +287,8 @@ def files_of(state: AuthorityState | None) -> dict[str, tuple[str, str]]:
     """Return the files of kubeadm's folder, each with the Secret and the key that it comes from."""
     secrets = {part.name: part.secret for part in state.parts} if state is not None and state.usable else {}
     return {
-        file: (secrets[one.name], key)
-        for one in AUTHORITIES
-        if one.name in secrets
-        for file, key in ((one.public, CERTIFICATE), (one.private, KEY))
+        file: (secrets[authority.name], key)
+        for authority in AUTHORITIES
+        if authority.name in secrets
+        for file, key in ((authority.public, CERTIFICATE), (authority.private, KEY))
     }

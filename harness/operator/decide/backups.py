@@ -86,26 +86,26 @@ def seen_backups(
     Args:
         now: the caller's clock, for what cannot be deleted before a time; None: nothing is waited for.
     """
-    found = [one for one in backups if one.metadata.deletion_timestamp is None]
-    files = _files(cluster, found, now)
-    wishes = sorted(found, key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.name))
-    seen = (_seen(cluster, one, files) for one in wishes)
-    return tuple(sorted(seen, key=lambda one: one.taken, reverse=True))
+    existing = [backup for backup in backups if backup.metadata.deletion_timestamp is None]
+    files = _files(cluster, existing, now)
+    wishes = sorted(existing, key=lambda backup: (backup.metadata.creation_timestamp or "", backup.metadata.name))
+    views = (_seen(cluster, backup, files) for backup in wishes)
+    return tuple(sorted(views, key=lambda backup: backup.taken, reverse=True))
 
 
 def backup_due(backups: Iterable[SeenBackup]) -> SeenBackup | None:
     """Return the next backup to take, None where there is none."""
-    return next((one for one in backups if one.state == "due"), None)
+    return next((backup for backup in backups if backup.state == "due"), None)
 
 
 def newest_verified(backups: Iterable[SeenBackup]) -> SeenBackup | None:
     """Return the backup of the cluster that was taken last, None where there is none."""
-    return next((one for one in backups if one.state == "verified"), None)
+    return next((backup for backup in backups if backup.state == "verified"), None)
 
 
 def to_restore(name: str | None, backups: Iterable[SeenBackup]) -> SeenBackup | None:
     """Return the backup of a name if it can be restored, None otherwise."""
-    return next((one for one in backups if one.name == name and one.state == "verified"), None)
+    return next((backup for backup in backups if backup.name == name and backup.state == "verified"), None)
 
 
 def backup_trouble(name: str, backups: Iterable[SeenBackup]) -> str:
@@ -116,13 +116,13 @@ def backup_trouble(name: str, backups: Iterable[SeenBackup]) -> str:
     newest = newest_verified(known)
     instead = f"of another backup, such as {newest.name}" if newest is not None else "once a backup is Verified"
     remedy = f"delete this EtcdRestore, and make another one {instead}"
-    found = next((one for one in known if one.name == name), None)
-    if found is None:
+    backup = next((backup for backup in known if backup.name == name), None)
+    if backup is None:
         return f"there is no EtcdBackup {name}: {remedy}"
-    if found.state == "foreign":
-        return f"EtcdBackup {name} is of another cluster: {found.said}: {remedy}"
-    wait = "wait until it is verified, or " if found.state == "due" else ""
-    return f"EtcdBackup {name} is not verified: {found.said or 'it is not taken yet'}: {wait}{remedy}"
+    if backup.state == "foreign":
+        return f"EtcdBackup {name} is of another cluster: {backup.said}: {remedy}"
+    wait = "wait until it is verified, or " if backup.state == "due" else ""
+    return f"EtcdBackup {name} is not verified: {backup.said or 'it is not taken yet'}: {wait}{remedy}"
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class ClaimFiles:
 def _seen(cluster: DeclaredCluster, backup: EtcdBackup, files: dict[str, ClaimFiles]) -> SeenBackup:
     status, meta = backup.status, backup.metadata
     store, _, file = (status.location or "").rpartition(":")
-    state, said = _state(cluster, backup)
+    state, message = _state(cluster, backup)
     there = files.get(store, ClaimFiles())
     return SeenBackup(
         meta.name,
@@ -144,7 +144,7 @@ def _seen(cluster: DeclaredCluster, backup: EtcdBackup, files: dict[str, ClaimFi
         state,
         store if status.s3 is None else "",
         file,
-        said,
+        message,
         status.taken or "",
         before=meta.labels.get(BEFORE_LABEL, ""),
         scheduled=meta.labels.get(SCHEDULED_LABEL, ""),
@@ -167,26 +167,26 @@ def _state(cluster: DeclaredCluster, backup: EtcdBackup) -> tuple[BackupState, s
         return "foreign", f"it was taken of {backup.spec.cluster}"
     if of and own and of != own:
         return "foreign", f"it was taken of an earlier cluster {backup.spec.cluster}, which had other certificates"
-    taken = next((one for one in cluster.status.snapshots if one.uid == backup.metadata.uid), None)
+    taken = next((snapshot for snapshot in cluster.status.snapshots if snapshot.uid == backup.metadata.uid), None)
     if taken is not None and taken.absent:
         return "failed", f"file {taken.file} is gone from {taken.store}"  # as its own status says a moment later
     if taken is not None and backup.status.phase != MISSING:
         return "verified", ""  # likewise
-    said = next((one.message for one in backup.status.conditions if one.status == "False"), "")
-    return OF_PHASE.get(backup.status.phase, "blocked"), said
+    message = next((condition.message for condition in backup.status.conditions if condition.status == "False"), "")
+    return OF_PHASE.get(backup.status.phase, "blocked"), message
 
 
 def _files(cluster: DeclaredCluster, backups: Iterable[EtcdBackup], now: datetime | None) -> dict[str, ClaimFiles]:
     """Return the files of a cluster by their claims or buckets; those without an EtcdBackup are wanted no more."""
-    there = {one.metadata.uid for one in backups}
-    wanted = {(one.store, one.file) for one in cluster.status.snapshots if one.uid in there}
+    there = {backup.metadata.uid for backup in backups}
+    kept = {(snapshot.store, snapshot.file) for snapshot in cluster.status.snapshots if snapshot.uid in there}
     files: dict[str, ClaimFiles] = {}
-    for one in cluster.status.snapshots:
-        before = files.get(one.store, ClaimFiles())
-        if (one.store, one.file) in wanted:
-            files[one.store] = ClaimFiles(before.forget, (*before.expected, one.file))
-        elif one.locked_until is None or now is None or parse_time(one.locked_until) <= now:
-            files[one.store] = ClaimFiles((*before.forget, one.file), before.expected)
+    for snapshot in cluster.status.snapshots:
+        before = files.get(snapshot.store, ClaimFiles())
+        if (snapshot.store, snapshot.file) in kept:
+            files[snapshot.store] = ClaimFiles(before.forget, (*before.expected, snapshot.file))
+        elif snapshot.locked_until is None or now is None or parse_time(snapshot.locked_until) <= now:
+            files[snapshot.store] = ClaimFiles((*before.forget, snapshot.file), before.expected)
     return files
 
 
@@ -259,9 +259,9 @@ def freshness(
     if policy.schedule is None:
         remedy = "set spec.etcd.backup.schedule to have backups made"
         return BackupFreshness(None, NO_SCHEDULE, f"there is no schedule of backups: {remedy}")
-    found = tuple(backups)
+    existing = tuple(backups)
     longest = INTERVALS * CronSchedule.of(policy.schedule, policy.time_zone).interval(now)
-    newest = newest_verified(found)
+    newest = newest_verified(existing)
     taken = newest.taken if newest is not None else None
     since = taken or (known.since if known is not None else None)
     begun = min(parse_time(since), now) if since else now
@@ -273,12 +273,12 @@ def freshness(
         return BackupFreshness(True, FRESH, f"{newest.name} was taken at {newest.taken}{suspended}", begun + longest)
     which = f"the newest verified backup, {newest.name}, is of {taken}" if newest is not None else "none is verified"
     late = f"{which}, and it should not be older than {longest.total_seconds() / 3600:.4g} h"
-    return BackupFreshness(False, STALE, f"{late}{suspended or _why_late(found)}")
+    return BackupFreshness(False, STALE, f"{late}{suspended or _why_late(existing)}")
 
 
 def _why_late(backups: Iterable[SeenBackup]) -> str:
     """Return what keeps the schedule from a backup, and where to look."""
-    own = sorted((one for one in backups if one.scheduled), key=lambda one: one.scheduled, reverse=True)
+    own = sorted((backup for backup in backups if backup.scheduled), key=lambda backup: backup.scheduled, reverse=True)
     last = own[0] if own else None
     if last is None:
         return "; the schedule has made none: see the condition Progressing"

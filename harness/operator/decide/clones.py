@@ -38,44 +38,46 @@ ENCRYPTION_KEY = "cluster_encryption_key"
 BEFORE = "make the EtcdRestore before the ClusterDeployment, or while its spec.paused is true"
 
 
-def source_backup(found: Situation) -> SeenBackup | None:
+def source_backup(situation: Situation) -> SeenBackup | None:
     """Return the backup that a clone is made of, None where it cannot be read."""
-    asked = found.observed.restore
+    asked = situation.observed.restore
     if asked is None:
         return None
-    fits = (one for one in found.observed.backups if (one.name, one.cluster) == (asked.backup, asked.source))
-    return next((one for one in fits if one.whole), None)
+    fits = (
+        backup for backup in situation.observed.backups if (backup.name, backup.cluster) == (asked.backup, asked.source)
+    )
+    return next((backup for backup in fits if backup.whole), None)
 
 
 def _adopts(asked: AskedRestore) -> str:
-    if not asked.found.desired.spec.adopt:
+    if not asked.situation.desired.spec.adopt:
         return ""
-    name = asked.found.desired.wish.metadata.name
+    name = asked.situation.desired.wish.metadata.name
     return f"ClusterDeployment {name} is to adopt a cluster that is there, and a clone begins on machines without any"
 
 
 def _of_etcd(asked: AskedRestore) -> str:
-    if not asked.found.desired.etcd_alone:
+    if not asked.situation.desired.etcd_alone:
         return ""
-    name, backup = asked.found.desired.wish.metadata.name, asked.restore.backup
+    name, backup = asked.situation.desired.wish.metadata.name, asked.restore.backup
     return f"{name} is an EtcdCluster, which begins empty: delete this EtcdRestore of EtcdBackup {backup}"
 
 
 def _shares(asked: AskedRestore) -> str:
-    ref = asked.found.desired.spec.etcd.cluster_ref
+    ref = asked.situation.desired.spec.etcd.cluster_ref
     if ref is None:
         return ""
-    name = asked.found.desired.wish.metadata.name
+    name = asked.situation.desired.wish.metadata.name
     text = f"{name} is to have its keys in EtcdCluster {ref.name}, and a clone begins with an etcd of its own"
     return f"{text}: delete this EtcdRestore, or the ClusterDeployment"
 
 
 def _begun(asked: AskedRestore) -> str:
     """Return why the cluster is not one that begins."""
-    world, name = asked.found.observed, asked.found.desired.wish.metadata.name
+    world, name = asked.situation.observed, asked.situation.desired.wish.metadata.name
     if world.applied is not None:
         return f"cluster {name} is deployed, and nothing of it was changed: to have a clone, {BEFORE}"
-    past = next((one for one in world.history if not one.untouched), None)
+    past = next((operation for operation in world.history if not operation.untouched), None)
     mine = asked.backup.uid if asked.backup is not None else ""
     if not world.touched or past is None or (past.operation, past.backup_uid) == (OPERATION, mine):
         return ""
@@ -84,11 +86,15 @@ def _begun(asked: AskedRestore) -> str:
 
 
 def _not_verified(asked: AskedRestore) -> str:
-    name, source, known = asked.restore.backup, asked.restore.source, asked.found.observed.backups
+    name, source, known = asked.restore.backup, asked.restore.source, asked.situation.observed.backups
     if asked.backup is not None:
         return ""
-    there = next((one for one in known if one.name == name), None)
-    usable = max((one for one in known if one.cluster == source and one.whole), key=lambda one: one.taken, default=None)
+    there = next((backup for backup in known if backup.name == name), None)
+    usable = max(
+        (backup for backup in known if backup.cluster == source and backup.whole),
+        key=lambda backup: backup.taken,
+        default=None,
+    )
     other = f", such as {usable.name}" if usable is not None else ""
     remedy = f"delete this EtcdRestore, and make another one of a backup of {source} that is Verified{other}"
     if there is None:
@@ -99,13 +105,13 @@ def _not_verified(asked: AskedRestore) -> str:
 
 
 def _later_etcd(asked: AskedRestore) -> str:
-    text = of_later_etcd(asked, str(asked.found.desired.variables.get(ETCD_VERSION, "")))
+    text = of_later_etcd(asked, str(asked.situation.desired.variables.get(ETCD_VERSION, "")))
     return f"{text}: give the ClusterDeployment a later one (spec.components.etcd)" if text else ""
 
 
 def _other_kubernetes(asked: AskedRestore) -> str:
     """Return why the API server may not read the snapshot: it knows what the minor version before its own wrote."""
-    own = str(asked.found.desired.variables.get(KUBERNETES_VERSION, ""))
+    own = str(asked.situation.desired.variables.get(KUBERNETES_VERSION, ""))
     of = asked.backup.kubernetes if asked.backup is not None else ""
     if not own or not of:
         return ""
@@ -119,7 +125,7 @@ def _other_kubernetes(asked: AskedRestore) -> str:
 def _other_key(asked: AskedRestore) -> str:
     """Return why nobody could read the Secrets of the snapshot."""
     of = asked.backup.encryption if asked.backup is not None else None
-    own = key_name(str(asked.found.desired.variables.get(ENCRYPTION_KEY, "")))
+    own = key_name(str(asked.situation.desired.variables.get(ENCRYPTION_KEY, "")))
     if not of or of == own:
         return ""
     name = asked.restore.backup
@@ -130,7 +136,7 @@ def _other_key(asked: AskedRestore) -> str:
 def _not_confirmed(asked: AskedRestore) -> str:
     if asked.restore.confirm:
         return ""
-    source, name = asked.restore.source, asked.found.desired.wish.metadata.name
+    source, name = asked.restore.source, asked.situation.desired.wish.metadata.name
     text = f"{name} gets all that {source} had at {asked.taken}, its Secrets included, and nothing that is newer"
     return to_confirm(asked, text)
 
@@ -152,27 +158,27 @@ CLONE_RULES = (
 )
 
 
-def clone_answer(found: Situation) -> RestoreAnswer | None:
+def clone_answer(situation: Situation) -> RestoreAnswer | None:
     """Return what the EtcdRestore that comes first does now; None where there is none that makes a clone."""
-    restore = found.observed.restore
+    restore = situation.observed.restore
     if restore is None or not restore.source:
         return None
-    asked = AskedRestore(found, restore, CLONE, source_backup(found))
+    asked = AskedRestore(situation, restore, CLONE, source_backup(situation))
     for rule in CLONE_RULES:
         if message := rule.message(asked):
             return RestoreAnswer(rule.phase, rule.reason, message, CLONE, taken=asked.taken)
     return RestoreAnswer("Waiting", READY, "it begins now", CLONE, taken=asked.taken)
 
 
-def clone(found: Situation) -> Due | None:
+def clone(situation: Situation) -> Due | None:
     """Return the beginning of a cluster as a clone, or what is waited for before it begins in any way."""
-    if found.observed.applied is not None:
+    if situation.observed.applied is not None:
         return None
-    asked, backup, answer = found.observed.restore, source_backup(found), clone_answer(found)
+    asked, backup, answer = situation.observed.restore, source_backup(situation), clone_answer(situation)
     if asked is None or answer is None:
-        return _after_failure(found)
+        return _after_failure(situation)
     why = f"EtcdRestore {asked.name}: a clone of {asked.source}" + (f" as of {answer.taken}" if answer.taken else "")
-    due = whole(found.desired, why, found.desired.hosts, applies=True)
+    due = whole(situation.desired, why, situation.desired.hosts, applies=True)
     if not answer.begins or backup is None:
         return replace(due, wait=answer.wait(asked.name))
     return with_snapshot(due, asked, replace(backup, forget=(), expected=()))  # files of its source
@@ -180,17 +186,17 @@ def clone(found: Situation) -> Due | None:
 
 def failed_clone(observed: Observed) -> PastOperation | None:
     """Return the end of the clone with which the cluster was to begin and that failed, None where none has."""
-    last = next((one for one in observed.history if one.operation in (OPERATION, DEPLOY)), None)
+    last = next((operation for operation in observed.history if operation.operation in (OPERATION, DEPLOY)), None)
     failed = last is not None and last.operation == OPERATION and last.outcome != SUCCEEDED
     return last if failed else None
 
 
-def _after_failure(found: Situation) -> Due | None:
+def _after_failure(situation: Situation) -> Due | None:
     """Return the wait after a clone that failed: an empty cluster in its place is what nobody has asked for."""
-    last = failed_clone(found.observed)
+    last = failed_clone(situation.observed)
     if last is None:
         return None
     text = f"clone {last.sequence} failed: {last.summary or last.outcome}"
     remedy = f"make another EtcdRestore of EtcdBackup {last.backup}, or delete the ClusterDeployment"
-    due = whole(found.desired, "a clone that failed", found.desired.hosts, applies=True)
+    due = whole(situation.desired, "a clone that failed", situation.desired.hosts, applies=True)
     return replace(due, wait=Wait(WaitReason.FAILED, f"{text}: {remedy}"))

@@ -105,12 +105,12 @@ BuildStep = Build | Reuse | Follow | Wait
 
 def entry_of(status: DeliveryStatus, revision: str) -> DeliveredRevision | None:
     """Return what became of a revision, None where nothing did."""
-    return next((one for one in status.history if one.revision == revision), None)
+    return next((entry for entry in status.history if entry.revision == revision), None)
 
 
 def building(status: DeliveryStatus) -> DeliveredRevision | None:
     """Return the revision that is being built."""
-    return next((one for one in status.history if one.outcome == "Building"), None)
+    return next((entry for entry in status.history if entry.outcome == "Building"), None)
 
 
 def next_build(delivery: Delivery, moment: datetime) -> BuildStep:
@@ -163,8 +163,8 @@ def admitted(waiting: Iterable[tuple[str, Key]], running: Collection[Key], limit
     by_namespace = Counter(namespace for namespace, _ in running)
     left, chosen = sorted(waiting), set[Key]()
     while left and len(running) + len(chosen) < limit:
-        seen, key = min(left, key=lambda one: (by_namespace[one[1][0]], one))
-        left.remove((seen, key))
+        since, key = min(left, key=lambda waiting_build: (by_namespace[waiting_build[1][0]], waiting_build))
+        left.remove((since, key))
         by_namespace[key[0]] += 1
         chosen.add(key)
     return chosen
@@ -216,17 +216,17 @@ def reused(delivery: Delivery, entry: DeliveredRevision, moment: datetime) -> De
 def _first(delivery: Delivery, entry: DeliveredRevision) -> DeliveryStatus:
     """Return the status with an entry in front, and as many as are to be kept; what runs is always among them."""
     status = delivery.status
-    others = [one for one in status.history if one.revision != entry.revision]
+    others = [other for other in status.history if other.revision != entry.revision]
     most = delivery.spec.history - 1
-    running = next((one for one in others if one.revision == status.revision), None)
+    running = next((other for other in others if other.revision == status.revision), None)
     kept = others[:most] if running is None or running in others[:most] else [*others[: most - 1], running]
     return _changed(status, history=(entry, *kept))
 
 
 def forgotten(before: DeliveryStatus, after: DeliveryStatus) -> list[DeliveredRevision]:
     """Return the entries that have no place in the history any more."""
-    kept = {one.revision for one in after.history}
-    return [one for one in before.history if one.revision not in kept]
+    kept = {entry.revision for entry in after.history}
+    return [entry for entry in before.history if entry.revision not in kept]
 
 
 @dataclass(frozen=True)
@@ -273,17 +273,17 @@ def progressed(status: DeliveryStatus, entry: DeliveredRevision, stage: str, why
 
 def to_run(delivery: Delivery) -> DeliveredRevision | None:
     """Return the revision that is to run: the latest that has an image and was not rolled back, or not as it is now."""
-    for one in delivery.status.history:
-        if one.image is not None and one.outcome in ("Built", "Deploying", "Ready", "Failed"):
-            return one
-        if one.outcome == "RolledBack" and one.application != application_of(delivery):
-            return one
+    for entry in delivery.status.history:
+        if entry.image is not None and entry.outcome in ("Built", "Deploying", "Ready", "Failed"):
+            return entry
+        if entry.outcome == "RolledBack" and entry.application != application_of(delivery):
+            return entry
     return None
 
 
 def last_ready(status: DeliveryStatus, other_than: str) -> DeliveredRevision | None:
     """Return the last revision that was ready, but for one."""
-    return next((one for one in status.history if one.outcome == "Ready" and one.revision != other_than), None)
+    return next((entry for entry in status.history if entry.outcome == "Ready" and entry.revision != other_than), None)
 
 
 @dataclass(frozen=True)
@@ -303,10 +303,10 @@ def rolling(delivery: Delivery, entry: DeliveredRevision, moment: datetime) -> D
     """Return the status once a revision's rollout begins; others that had not come to their end never will."""
     status = delivery.status
     history = tuple(
-        _copy(one, outcome="Superseded", ended=stamp(moment), seconds=_since(one, moment))
-        if one.revision != entry.revision and one.outcome in ("Built", "Deploying")
-        else one
-        for one in status.history
+        _copy(other, outcome="Superseded", ended=stamp(moment), seconds=_since(other, moment))
+        if other.revision != entry.revision and other.outcome in ("Built", "Deploying")
+        else other
+        for other in status.history
     )
     begins = {"outcome": "Deploying", "deployed": stamp(moment), "application": application_of(delivery)}
     return _with_entry(_changed(status, history=history), entry, **begins, reason=None, message=None, ended=None)
@@ -333,7 +333,7 @@ def _since(entry: DeliveredRevision, moment: datetime) -> int | None:
 
 
 def _with_entry(status: DeliveryStatus, entry: DeliveredRevision, **update: Any) -> DeliveryStatus:
-    history = tuple(_copy(one, **update) if one.revision == entry.revision else one for one in status.history)
+    history = tuple(_copy(other, **update) if other.revision == entry.revision else other for other in status.history)
     return _changed(status, history=history)
 
 
@@ -409,26 +409,30 @@ def _with_line(entry: DeliveredRevision) -> str:
     return f"{short(entry.revision)}: {entry.message}{line}"
 
 
-def ready_said(delivery: Delivery, said: Sequence[Json]) -> Said:
+def ready_said(delivery: Delivery, conditions: Sequence[Json]) -> Said:
     """Return condition Ready, which follows from the status and the other conditions."""
     status = delivery.status
-    told = {one["type"]: one for one in said}
+    told = {reported["type"]: reported for reported in conditions}
     for kind in (ACCEPTED, *((FETCHED,) if status.requested is None else ()), BUILT, PUSHED, DEPLOYED):
-        one = told.get(kind) or {"status": "Unknown", "reason": "Observing", "message": "nobody has looked at it yet"}
-        if one["status"] != "True":
-            return READY, False, one["reason"], one["message"]
+        known_condition = told.get(kind) or {
+            "status": "Unknown",
+            "reason": "Observing",
+            "message": "nobody has looked at it yet",
+        }
+        if known_condition["status"] != "True":
+            return READY, False, known_condition["reason"], known_condition["message"]
     newest = status.requested.revision if status.requested is not None else ""
     if status.revision != newest or (told[DEPLOYED].get("observedGeneration") or 0) < delivery.metadata.generation:
         return READY, False, "Deploying", f"{short(newest)} is to be deployed"
     return READY, True, "Delivered", f"{short(newest)} runs"
 
 
-def stalled_said(delivery: Delivery, said: Sequence[Json]) -> Said:
+def stalled_said(delivery: Delivery, conditions: Sequence[Json]) -> Said:
     """Return condition Stalled: whether nothing goes on until somebody does something, as kstatus has it.
 
     After an edit, nobody knows the newest revision before the repository was asked again.
     """
-    told = {one["type"]: one for one in said}
+    told = {reported["type"]: reported for reported in conditions}
     accepted, fetched, newest = told.get(ACCEPTED, {}), told.get(FETCHED, {}), delivery.status.requested
     if accepted.get("status") == "False":
         return STALLED, True, accepted["reason"], accepted["message"]
@@ -446,15 +450,15 @@ def _goes_on(delivery: Delivery, failed: DeliveredRevision) -> bool:
     return failed.application != application_of(delivery)
 
 
-def written(delivery: Delivery, status: DeliveryStatus, said: Iterable[Said], moment: datetime) -> Json:
+def written(delivery: Delivery, status: DeliveryStatus, news: Iterable[Said], moment: datetime) -> Json:
     """Return a status as the API has it, with conditions set; Ready and Stalled follow from all of them."""
     generation = delivery.metadata.generation
     body: Json = status.model_dump(mode="json", by_alias=True, exclude_none=True)
-    last = {one[0]: one for one in said}  # a build knows more of Fetched than a look at the repository
+    last = {update[0]: update for update in news}  # a build knows more of Fetched than a look at the repository
     made = [new(kind, true, reason, message, moment, generation) for kind, true, reason, message in last.values()]
-    found = with_conditions(body.get("conditions") or [], *made)
+    conditions = with_conditions(body.get("conditions") or [], *made)
     after = delivery.model_copy(update={"status": status})
-    for kind, true, reason, message in (ready_said(after, found), stalled_said(after, found)):
-        found = with_conditions(found, new(kind, true, reason, message, moment, generation))
-    body["conditions"] = found
+    for kind, true, reason, message in (ready_said(after, conditions), stalled_said(after, conditions)):
+        conditions = with_conditions(conditions, new(kind, true, reason, message, moment, generation))
+    body["conditions"] = conditions
     return {**body, "observedGeneration": generation}

@@ -67,24 +67,24 @@ class Host:
 
 def applied_host(host: Host) -> AppliedHost:
     """Return a host as a Cluster remembers it."""
-    return AppliedHost(**{one.name: getattr(host, one.name) for one in fields(Host)})
+    return AppliedHost(**{field.name: getattr(host, field.name) for field in fields(Host)})
 
 
 def remembered_host(host: AppliedHost) -> Host:
     """Return a host that a Cluster remembers."""
-    return Host(**{one.name: getattr(host, one.name) for one in fields(Host)})
+    return Host(**{field.name: getattr(host, field.name) for field in fields(Host)})
 
 
 def hosts_of(cd: ClusterDeployment, machines: Iterable[DeclaredMachine]) -> tuple[Host, ...]:
     """Return the machines that a cluster has claimed, in the inventory's order."""
-    groups = {one.name: groups_of(one, cd.spec) for one in cd.spec.machine_sets}
+    groups = {machine_set.name: groups_of(machine_set, cd.spec) for machine_set in cd.spec.machine_sets}
     mine = (_host(machine, groups) for machine in machines if _claimed_by(cd, machine))
     return in_order(mine, cd.spec.machine_sets)
 
 
 def in_order(hosts: Iterable[Host], sets: Iterable[WantedSet]) -> tuple[Host, ...]:
     """Return hosts in the inventory's order: control planes first, then as the sets are, then by name."""
-    places = {one.name: number for number, one in enumerate(sets)}
+    places = {machine_set.name: number for number, machine_set in enumerate(sets)}
     return tuple(
         sorted(
             hosts,
@@ -97,13 +97,13 @@ def in_order(hosts: Iterable[Host], sets: Iterable[WantedSet]) -> tuple[Host, ..
     )
 
 
-def groups_of(one: WantedSet, spec: ClusterDeploymentSpec) -> tuple[str, ...]:
+def groups_of(machine_set: WantedSet, spec: ClusterDeploymentSpec) -> tuple[str, ...]:
     """Return the inventory groups of a set's machines.
 
     Without a set for etcd, and without an EtcdCluster that the object names, it runs on the control planes.
     """
     stacked = spec.etcd.cluster_ref is None and not any(other.has(ETCD) for other in spec.machine_sets)
-    roles = {*one.roles, *([ETCD] if stacked and one.has(CONTROL_PLANE) else [])}
+    roles = {*machine_set.roles, *([ETCD] if stacked and machine_set.has(CONTROL_PLANE) else [])}
     return tuple(group for role, group in GROUPS.items() if role in roles)
 
 
@@ -154,16 +154,18 @@ def scale_in_order(machines: Iterable[DeclaredMachine], spreading: Mapping[str, 
     Args:
         spreading: by set, over what it is spread; of such a set, machines of the fullest domain come before others.
     """
-    latest = sorted(machines, key=lambda one: (one.metadata.creation_timestamp or "", natural(one.metadata.name)))
+    latest = sorted(
+        machines, key=lambda machine: (machine.metadata.creation_timestamp or "", natural(machine.metadata.name))
+    )
     latest.reverse()
     ordered = sorted(latest, key=_rank)
-    sets = [one.spec.claim.set_name if one.spec.claim is not None else "" for one in ordered]
-    names = [one.metadata.name for one in ordered]
+    sets = [machine.spec.claim.set_name if machine.spec.claim is not None else "" for machine in ordered]
+    names = [machine.metadata.name for machine in ordered]
     for name, over in (spreading or {}).items():
         places = [place for place, own in enumerate(sets) if own == name]
         own = [ordered[place] for place in places]
-        first = sum(_rank(one) != (True, True) for one in own)
-        domains = [(one.metadata.name, over.domain_of(one.model_dump(by_alias=True))) for one in own]
+        first = sum(_rank(machine) != (True, True) for machine in own)
+        domains = [(machine.metadata.name, over.domain_of(machine.model_dump(by_alias=True))) for machine in own]
         for place, machine in zip(places, leaving_in_order(domains, first), strict=True):
             names[place] = machine
     return names
@@ -171,7 +173,11 @@ def scale_in_order(machines: Iterable[DeclaredMachine], spreading: Mapping[str, 
 
 def spreading_of(sets: Iterable[WantedSet]) -> dict[str, Spreading]:
     """Return over what each set is spread that asks for it, by name."""
-    return {one.name: Spreading.of(one.model_dump(by_alias=True, mode="json")) for one in sets if one.failure_domains}
+    return {
+        machine_set.name: Spreading.of(machine_set.model_dump(by_alias=True, mode="json"))
+        for machine_set in sets
+        if machine_set.failure_domains
+    }
 
 
 def _rank(machine: DeclaredMachine) -> tuple[bool, bool]:
@@ -285,7 +291,7 @@ def digests_of(variables: Mapping[str, Any]) -> dict[str, str]:
 def plain_hosts(hosts: Iterable[Host]) -> list[dict[str, Any]]:
     """Return hosts as plain data."""
     made = ({**asdict(host), "key": host.key.model_dump()} for host in hosts)
-    return [{name: value for name, value in one.items() if name != "ipv6_address" or value} for one in made]
+    return [{name: value for name, value in host.items() if name != "ipv6_address" or value} for host in made]
 
 
 def digest_of(content: Any) -> str:
@@ -337,7 +343,7 @@ FOLLOWING = tuple(map(variable, ("etcd", "coredns", "pause")))  # versions that 
 
 def differing(desired: Desired, applied: AppliedState, *parts: Part) -> list[str]:
     """Return what is different in these parts of a cluster."""
-    return [said for part in parts for said in _in_part(desired, applied, part)]
+    return [sentence for part in parts for sentence in _in_part(desired, applied, part)]
 
 
 def _in_part(desired: Desired, applied: AppliedState, part: Part) -> list[str]:
@@ -347,14 +353,14 @@ def _in_part(desired: Desired, applied: AppliedState, part: Part) -> list[str]:
     names = [name for name in dict.fromkeys((*after, *before)) if before.get(name) != after.get(name)]
     if variable("kubernetes") in names:
         names = [name for name in names if name not in FOLLOWING]
-    said = [desired.in_words(_change(name, before, after)) for name in names]
-    return said or [f"{part} of the cluster differ from what was deployed"]
+    sentences = [desired.in_words(_change(name, before, after)) for name in names]
+    return sentences or [f"{part} of the cluster differ from what was deployed"]
 
 
 def moved(members: Iterable[Host], applied: AppliedState) -> list[str]:
     """Return which machines of the cluster are at another address."""
     before = {host.machine: remembered_host(host) for host in applied.hosts}
-    found = (
+    moves = (
         (host.machine, old, new)
         for host in members
         if host.machine in before
@@ -362,7 +368,7 @@ def moved(members: Iterable[Host], applied: AppliedState) -> list[str]:
             _addresses(applied.variables, before[host.machine]), _addresses(applied.variables, host), strict=True
         )
     )
-    return [f"{name} has another address: {old} -> {new}" for name, old, new in dict.fromkeys(found) if old != new]
+    return [f"{name} has another address: {old} -> {new}" for name, old, new in dict.fromkeys(moves) if old != new]
 
 
 def _addresses(variables: Mapping[str, Any], host: Host) -> tuple[str, str, str]:
@@ -376,7 +382,7 @@ def _change(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> s
     if name in LISTS:
         return f"{LISTS[name]}: {_difference(old or (), new or ())}"
     if name == ETCD_USERS:
-        users = [[f"{one['name']} ({one['prefix']})" for one in some or ()] for some in (old, new)]
+        users = [[f"{user['name']} ({user['prefix']})" for user in some or ()] for some in (old, new)]
         return f"users of etcd: {_difference(*users)}"
     if all(value is None or isinstance(value, str | int | float) for value in (old, new)):
         return f"{path_of(name)}: {_short(old)} -> {_short(new)}"
@@ -384,8 +390,8 @@ def _change(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> s
 
 
 def _difference(old: Sequence[str], new: Sequence[str]) -> str:
-    lost, more = [[one for one in a if one not in b] for a, b in ((old, new), (new, old))]
-    return ", ".join([*(f"+{one}" for one in more), *(f"-{one}" for one in lost)])
+    lost, more = [[name for name in a if name not in b] for a, b in ((old, new), (new, old))]
+    return ", ".join([*(f"+{name}" for name in more), *(f"-{name}" for name in lost)])
 
 
 def _short(value: Any) -> str:

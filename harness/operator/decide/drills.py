@@ -42,35 +42,37 @@ def asked(
 
 def to_drill(backups: Iterable[SeenBackup]) -> SeenBackup | None:
     """Return the backup that a drill restores: the newest one that can be restored and whose keys were counted."""
-    return newest_verified(one for one in backups if one.objects is not None)
+    return newest_verified(backup for backup in backups if backup.objects is not None)
 
 
-def drill(found: Situation) -> Due | None:
+def drill(situation: Situation) -> Due | None:
     """Return the drill that the schedule asks for.
 
     One that failed is not repeated with the same backup and inputs. A newer backup is drilled at once after it.
     """
-    state, backup = found.observed.drill, to_drill(found.observed.backups)
+    state, backup = situation.observed.drill, to_drill(situation.observed.backups)
     time = state.schedule.last if state is not None and state.schedule is not None else None
-    if found.desired.spec.etcd.backup.drill is None or state is None or time is None or backup is None:
+    if situation.desired.spec.etcd.backup.drill is None or state is None or time is None or backup is None:
         return None
-    due = replace(step(found, f"EtcdBackup {backup.name} is to be proven", ()), applies=found.applied, once=True)
+    due = replace(
+        step(situation, f"EtcdBackup {backup.name} is to be proven", ()), applies=situation.applied, once=True
+    )
     told = backup.snapshot().model_copy(update={"forget": (), "expected": (), "drill": time})
     due = replace(due, snapshot=told, more={"drill": time, "backup": backup.uid})
     last = state.last
     if last is None or last.time < time:
         return due
     same = last.outcome == SUCCEEDED or (
-        last.digest == due.digest(DRILL, found.desired) and given_up(last, found.desired)
+        last.digest == due.digest(DRILL, situation.desired) and given_up(last, situation.desired)
     )
     return None if same else due
 
 
-def claim_in_use(found: Situation) -> Wait | None:
+def claim_in_use(situation: Situation) -> Wait | None:
     """Wait while an operation of another cluster has the claim: a volume may be mounted by one pod or node only."""
-    due = drill(found)
+    due = drill(situation)
     claim = due.snapshot.claim if due is not None and due.snapshot is not None else None
-    user = found.observed.claims_in_use.get(claim) if claim is not None else None
+    user = situation.observed.claims_in_use.get(claim) if claim is not None else None
     if user is None:
         return None
     text = f"{DRILL} begins once PersistentVolumeClaim {claim} is free: {user} uses it"
@@ -122,8 +124,8 @@ def proof(desired: Desired, state: DrillState | None, backups: Iterable[SeenBack
 
 def _never(backup: SeenBackup | None, following: datetime) -> BackupProof:
     if backup is None:
-        said = "there is no verified backup whose keys were counted: a drill follows the next one that is"
-        return BackupProof(None, NO_BACKUP, said)
+        message = "there is no verified backup whose keys were counted: a drill follows the next one that is"
+        return BackupProof(None, NO_BACKUP, message)
     return BackupProof(None, NEVER_DRILLED, f"{backup.name} is drilled at {stamp(following)} or before", following)
 
 

@@ -145,8 +145,8 @@ class Due:
 
     def digest(self, operation: str, desired: Desired) -> str:
         """Return the digest of all that decides how it ends, by which a failure is remembered."""
-        given = {"operation": operation, "variables": dict(self.variables), "hosts": plain_hosts(self.hosts)}
-        return digest_of({**desired.inputs, **given, **self.more})
+        own = {"operation": operation, "variables": dict(self.variables), "hosts": plain_hosts(self.hosts)}
+        return digest_of({**desired.inputs, **own, **self.more})
 
 
 DueOf = Callable[[Situation], Due | None]
@@ -187,11 +187,11 @@ def step(situation: Situation, why: str, machines: Iterable[Host], change: StepC
     """
     desired, members, applied = situation.desired, situation.who.members, situation.applied
     order = desired.spec.machine_sets
-    known = {} if change.moved else {one.machine: (one.address, one.ipv6_address) for one in applied.hosts}
+    known = {} if change.moved else {host.machine: (host.address, host.ipv6_address) for host in applied.hosts}
     inventory = in_order(members if change.hosts is None else change.hosts, order)
     left = _at(known, in_order(members if change.after is None else change.after, order))
-    given = applied.variables if change.variables is None else change.variables
-    made = with_parts(given, desired.variables, None)  # what needs no operation of its own goes with any
+    present = applied.variables if change.variables is None else change.variables
+    made = with_parts(present, desired.variables, None)  # what needs no operation of its own goes with any
     state = state_of(desired, left, with_hosts(made, left), change.version or applied.version)
     about = tuple(host.machine for host in in_order(machines, order))
     variables = {**with_hosts(made, _at(known, inventory)), **change.extra}

@@ -117,25 +117,25 @@ class EndpointSeen:
     late: tuple[bool | None, EndpointReason, str] | None = None
 
 
-def settled(before: EndpointState | None, kind: str, seen: EndpointSeen, moment: datetime) -> EndpointState:
+def settled(before: EndpointState | None, kind: str, observed: EndpointSeen, moment: datetime) -> EndpointState:
     """Return what is known of an endpoint of a type from now on.
 
     Args:
         before: what was known.
     """
     same = before if before is not None and before.type == kind else None
-    ready, reason, message = seen.ready, seen.reason, seen.message
-    if seen.late is not None and same is not None and same.since is not None:
+    ready, reason, message = observed.ready, observed.reason, observed.message
+    if observed.late is not None and same is not None and same.since is not None:
         waited = (moment - parse_time(same.since)).total_seconds()
-        if same.reason == seen.late[1] or (same.reason == reason and waited >= WAIT_SECONDS):
-            ready, reason, message = seen.late
+        if same.reason == observed.late[1] or (same.reason == reason and waited >= WAIT_SECONDS):
+            ready, reason, message = observed.late
     return EndpointState(
         type=kind,
         ready=ready,
         reason=str(reason),
         message=message,
-        address=seen.address or (same.address if same is not None else ""),
-        port=seen.port,
+        address=observed.address or (same.address if same is not None else ""),
+        port=observed.port,
         url=same.url if same is not None else None,
         since=same.since if same is not None and same.since and same.reason == reason else stamp(moment),
     )
@@ -169,7 +169,7 @@ def endpoint_slice(deployment: Json, planes: Sequence[Backend]) -> Json:
     all_down = all(plane.down for plane in planes)
     endpoints = [
         {"addresses": [plane.address], "conditions": {"ready": all_down or not plane.down}}
-        for plane in sorted(planes, key=lambda one: one.address)
+        for plane in sorted(planes, key=lambda backend: backend.address)
     ]
     family = "IPv6" if any(":" in plane.address for plane in planes) else "IPv4"
     ports = [{"name": PORT_NAME, "port": API_PORT, "protocol": "TCP"}]
@@ -189,12 +189,19 @@ def ingress(deployment: Json, endpoint: ApiEndpoint, classes: Sequence[Json]) ->
     """
     chosen = _class_of(endpoint, classes)
     name, controller = chosen["metadata"]["name"], str(dig(chosen, "spec", "controller") or "")
-    if any(_same(controller, one) for one in ENDS_TLS):
+    if any(_same(controller, controller_name) for controller_name in ENDS_TLS):
         raise EndpointRefused(
             EndpointReason.NO_PASSTHROUGH,
             f"IngressClass {name} ({controller}) ends TLS itself: name another class, or set type to {GATEWAY}",
         )
-    known = next((given for one, given in PASSTHROUGH.items() if _same(controller, one)), None)
+    known = next(
+        (
+            annotations_of
+            for controller_name, annotations_of in PASSTHROUGH.items()
+            if _same(controller, controller_name)
+        ),
+        None,
+    )
     if known is None and not endpoint.annotations:
         raise EndpointRefused(
             EndpointReason.PASSTHROUGH_UNKNOWN,
@@ -213,17 +220,21 @@ def _same(controller: str, known: str) -> bool:
 
 
 def _class_of(endpoint: ApiEndpoint, classes: Sequence[Json]) -> Json:
-    names = ", ".join(sorted(one["metadata"]["name"] for one in classes)) or "none"
+    names = ", ".join(sorted(candidate["metadata"]["name"] for candidate in classes)) or "none"
     if endpoint.class_name:
-        found = next((one for one in classes if one["metadata"]["name"] == endpoint.class_name), None)
-        said = f"there is no IngressClass {endpoint.class_name}; there are: {names}"
+        chosen = next(
+            (candidate for candidate in classes if candidate["metadata"]["name"] == endpoint.class_name), None
+        )
+        message = f"there is no IngressClass {endpoint.class_name}; there are: {names}"
     else:
-        found = next((one for one in classes if _annotations(one).get(DEFAULT_CLASS) == "true"), None)
-        said = f"no IngressClass is the default; there are: {names}"
-    if found is None:
+        chosen = next(
+            (candidate for candidate in classes if _annotations(candidate).get(DEFAULT_CLASS) == "true"), None
+        )
+        message = f"no IngressClass is the default; there are: {names}"
+    if chosen is None:
         remedy = "set spec.endpoint.className" if classes else "install a controller of Ingresses"
-        raise EndpointRefused(EndpointReason.NO_INGRESS_CLASS, f"{said}: {remedy}, or choose another type")
-    return found
+        raise EndpointRefused(EndpointReason.NO_INGRESS_CLASS, f"{message}: {remedy}, or choose another type")
+    return chosen
 
 
 def listener_of(gateway: Json | None, endpoint: ApiEndpoint, namespace: str) -> Json:
@@ -239,11 +250,11 @@ def listener_of(gateway: Json | None, endpoint: ApiEndpoint, namespace: str) -> 
             EndpointReason.NO_GATEWAY, f"there is no {where}: create it, or correct spec.endpoint.gatewayRef"
         )
     listeners = dig(gateway, "spec", "listeners") or []
-    for one in listeners:
-        passes = one.get("protocol") == "TLS" and dig(one, "tls", "mode") == "Passthrough"
-        if passes and ref.section_name in (None, one.get("name")):
-            found: Json = one
-            return found
+    for listener in listeners:
+        passes = listener.get("protocol") == "TLS" and dig(listener, "tls", "mode") == "Passthrough"
+        if passes and ref.section_name in (None, listener.get("name")):
+            chosen: Json = listener
+            return chosen
     which = f"listener {ref.section_name}" if ref.section_name else "any listener"
     raise EndpointRefused(
         EndpointReason.NO_PASSTHROUGH,
@@ -272,63 +283,63 @@ def _made(deployment: Json, kind: Resource, annotations: Mapping[str, str], **co
 
 
 def _annotations(obj: Json) -> Mapping[str, str]:
-    found: Mapping[str, str] = dig(obj, "metadata", "annotations") or {}
-    return found
+    annotations_of: Mapping[str, str] = dig(obj, "metadata", "annotations") or {}
+    return annotations_of
 
 
-def surplus(found: Json, wanted: Json) -> dict[str, None]:
+def surplus(existing: Json, desired: Json) -> dict[str, None]:
     """Return the annotations that were asked for once and are not any more, to be merged as null."""
-    former = [key for key in _annotations(found).get(OWN_ANNOTATIONS, "").split(",") if key]
-    gone = [key for key in former if key not in _annotations(wanted)]
-    gone += [OWN_ANNOTATIONS] if former and OWN_ANNOTATIONS not in _annotations(wanted) else []
+    former = [key for key in _annotations(existing).get(OWN_ANNOTATIONS, "").split(",") if key]
+    gone = [key for key in former if key not in _annotations(desired)]
+    gone += [OWN_ANNOTATIONS] if former and OWN_ANNOTATIONS not in _annotations(desired) else []
     return dict.fromkeys(gone)
 
 
-def must_be_new(found: Json, wanted: Json) -> bool:
+def must_be_new(existing: Json, desired: Json) -> bool:
     """Tell whether a Service cannot become the wanted one: the class of a load balancer never changes.
 
     A class that nobody asked for stays: the infra cluster filled it in.
     """
-    before, after = dig(found, "spec") or {}, dig(wanted, "spec") or {}
+    before, after = dig(existing, "spec") or {}, dig(desired, "spec") or {}
     if not before.get("type") == after.get("type") == "LoadBalancer":
         return False
-    kept = None if OWN_CLASS in _annotations(found) else before.get("loadBalancerClass")
+    kept = None if OWN_CLASS in _annotations(existing) else before.get("loadBalancerClass")
     return before.get("loadBalancerClass") != after.get("loadBalancerClass", kept)
 
 
-def given_address(found: Json | None) -> str:
+def given_address(obj: Json | None) -> str:
     """Return the first address or name in the status of a Service or Ingress, "" while there is none.
 
     In lower case, and without the dot that ends a whole name.
     """
-    there = dig(found, "status", "loadBalancer", "ingress") or []
-    known = (str(one.get("ip") or one.get("hostname") or "").lower().rstrip(".") for one in there)
+    there = dig(obj, "status", "loadBalancer", "ingress") or []
+    known = (str(point.get("ip") or point.get("hostname") or "").lower().rstrip(".") for point in there)
     return next(filter(None, known), "")
 
 
-def balancer_seen(found: Json, endpoint: ApiEndpoint) -> EndpointSeen:
+def balancer_seen(service_object: Json, endpoint: ApiEndpoint) -> EndpointSeen:
     """Return what is seen of a Service of type LoadBalancer."""
-    name, given = found["metadata"]["name"], given_address(found)
-    if not given:
+    name, address = service_object["metadata"]["name"], given_address(service_object)
+    if not address:
         waits = f"Service {name} has no address yet"
-        said = f"no load balancer has given Service {name} an address within {WAIT_SECONDS:.0f} s"
+        message = f"no load balancer has given Service {name} an address within {WAIT_SECONDS:.0f} s"
         remedy = "install one, such as MetalLB, name its class in spec.endpoint.className, or choose another type"
         return EndpointSeen(
             None,
             EndpointReason.WAITING_FOR_ADDRESS,
             waits,
-            late=(False, EndpointReason.NO_LOAD_BALANCER, f"{said}: {remedy}"),
+            late=(False, EndpointReason.NO_LOAD_BALANCER, f"{message}: {remedy}"),
         )
-    if not (endpoint.host or endpoint.address or ip_version(given) or is_domain(given)):
-        said = f"Service {name} was given the name {given}, which no certificate can have"
+    if not (endpoint.host or endpoint.address or ip_version(address) or is_domain(address)):
+        message = f"Service {name} was given the name {address}, which no certificate can have"
         remedy = "set spec.endpoint.host to a name of yours that leads to it, or spec.endpoint.address to its address"
-        return EndpointSeen(False, EndpointReason.NAME_NOT_USABLE, f"{said}: {remedy}")
-    if endpoint.address and _plain(given) != _plain(endpoint.address):
-        said = f"Service {name} asked for {endpoint.address} and was given {given}"
+        return EndpointSeen(False, EndpointReason.NAME_NOT_USABLE, f"{message}: {remedy}")
+    if endpoint.address and _plain(address) != _plain(endpoint.address):
+        message = f"Service {name} asked for {endpoint.address} and was given {address}"
         return EndpointSeen(
-            False, EndpointReason.OTHER_ADDRESS, f"{said}: set spec.endpoint.address to that, or remove it", given
+            False, EndpointReason.OTHER_ADDRESS, f"{message}: set spec.endpoint.address to that, or remove it", address
         )
-    return EndpointSeen(True, EndpointReason.READY, "", given)
+    return EndpointSeen(True, EndpointReason.READY, "", address)
 
 
 def _plain(text: str) -> str:
@@ -336,27 +347,27 @@ def _plain(text: str) -> str:
     return str(ip_address(text)) if ip_version(text) else text.lower()
 
 
-def ingress_seen(found: Json) -> EndpointSeen:
+def ingress_seen(ingress_object: Json) -> EndpointSeen:
     """Return what is seen of an Ingress."""
-    name = found["metadata"]["name"]
-    if given := given_address(found):
-        return EndpointSeen(True, EndpointReason.READY, f"the name has to lead to {given}", given)
-    said = f"no controller has said within {WAIT_SECONDS:.0f} s that it serves Ingress {name}"
-    late = (None, EndpointReason.NOT_SERVED, f"{said}: see whether it runs; some say nothing of what they serve")
+    name = ingress_object["metadata"]["name"]
+    if address := given_address(ingress_object):
+        return EndpointSeen(True, EndpointReason.READY, f"the name has to lead to {address}", address)
+    message = f"no controller has said within {WAIT_SECONDS:.0f} s that it serves Ingress {name}"
+    late = (None, EndpointReason.NOT_SERVED, f"{message}: see whether it runs; some say nothing of what they serve")
     return EndpointSeen(None, EndpointReason.WAITING_FOR_ADDRESS, f"Ingress {name} has no address yet", late=late)
 
 
-def route_seen(found: Json, listener: Json) -> EndpointSeen:
+def route_seen(route: Json, listener: Json) -> EndpointSeen:
     """Return what is seen of a TLSRoute at a listener."""
-    taken_up, words = route_said(found)
-    name, port = found["metadata"]["name"], int(listener.get("port") or 443)
+    taken_up, words = route_said(route)
+    name, port = route["metadata"]["name"], int(listener.get("port") or 443)
     if taken_up is None:
-        said = (
+        message = (
             f"no controller has taken TLSRoute {name} within {WAIT_SECONDS:.0f} s: see whether that of the Gateway runs"
         )
         waits = f"TLSRoute {name} is not taken yet"
         return EndpointSeen(
-            None, EndpointReason.WAITING_FOR_GATEWAY, waits, port=port, late=(False, EndpointReason.NOT_SERVED, said)
+            None, EndpointReason.WAITING_FOR_GATEWAY, waits, port=port, late=(False, EndpointReason.NOT_SERVED, message)
         )
     if not taken_up:
         return EndpointSeen(
@@ -365,13 +376,13 @@ def route_seen(found: Json, listener: Json) -> EndpointSeen:
     return EndpointSeen(True, EndpointReason.READY, "", port=port)
 
 
-def route_said(found: Json | None) -> tuple[bool | None, str]:
+def route_said(route: Json | None) -> tuple[bool | None, str]:
     """Return whether the Gateway has taken a TLSRoute, None while it says nothing, and its words."""
-    for parent in dig(found, "status", "parents") or []:
+    for parent in dig(route, "status", "parents") or []:
         for kind in ("Accepted", "ResolvedRefs"):
-            seen = condition({"status": parent}, kind)
-            if seen is not None and seen.get("status") != "True":
-                return False, str(seen.get("message") or seen.get("reason"))
+            parent_condition = condition({"status": parent}, kind)
+            if parent_condition is not None and parent_condition.get("status") != "True":
+                return False, str(parent_condition.get("message") or parent_condition.get("reason"))
         if condition({"status": parent}, "Accepted") is not None:
             return True, ""
     return None, ""
@@ -394,8 +405,8 @@ def taken(
         shared = sorted(mine & _outside(other))
         if shared and other["metadata"].get("uid") != deployment["metadata"].get("uid") and _age(other) < order:
             meta = other["metadata"]
-            said = f"{shared[0]} is that of cluster {meta['namespace']}/{meta['name']}: use another"
-            return EndpointRefused(EndpointReason.TAKEN, said)
+            message = f"{shared[0]} is that of cluster {meta['namespace']}/{meta['name']}: use another"
+            return EndpointRefused(EndpointReason.TAKEN, message)
     return _on_a_machine(deployment, known, machines()) if _virtual(deployment) else None
 
 
@@ -405,7 +416,7 @@ def _on_a_machine(deployment: Json, others: Collection[Json], machines: Iterable
     Machines are known to be on one network in one namespace, and where their clusters have one pool of networks.
     """
     address, meta = _plain(_virtual(deployment)), deployment["metadata"]
-    pools = {one["metadata"].get("uid"): dig(one, "spec", "network", "pool") for one in others}
+    pools = {other["metadata"].get("uid"): dig(other, "spec", "network", "pool") for other in others}
     pool = dig(deployment, "spec", "network", "pool")
     for machine in machines:
         claim = dig(machine, "spec", "claim") or {}
@@ -415,15 +426,15 @@ def _on_a_machine(deployment: Json, others: Collection[Json], machines: Iterable
         together = where == meta["namespace"] or (pool is not None and pools.get(claim.get("uid")) == pool)
         if together and address in _addresses(machine):
             whose = f" of cluster {where}/{claim['cluster']}" if claim else ""
-            said = f"{address} is the address of Machine {where}/{machine['metadata']['name']}{whose}"
-            return EndpointRefused(EndpointReason.TAKEN, f"{said}: use one that nobody has")
+            message = f"{address} is the address of Machine {where}/{machine['metadata']['name']}{whose}"
+            return EndpointRefused(EndpointReason.TAKEN, f"{message}: use one that nobody has")
     return None
 
 
 def _virtual(deployment: Json) -> str:
     """Return the virtual address that an object asks for, "" for none."""
-    given = dig(deployment, "spec", "endpoint") or {}
-    return str(given.get("address") or "") if given.get("type") == VIRTUAL else ""
+    endpoint = dig(deployment, "spec", "endpoint") or {}
+    return str(endpoint.get("address") or "") if endpoint.get("type") == VIRTUAL else ""
 
 
 def _addresses(machine: Json) -> set[str]:
@@ -434,10 +445,10 @@ def _addresses(machine: Json) -> set[str]:
 
 
 def _outside(deployment: Json) -> set[str]:
-    given = dig(deployment, "spec", "endpoint") or {}
-    if given.get("type") not in (BALANCER, INGRESS_TYPE, GATEWAY, VIRTUAL):
+    endpoint = dig(deployment, "spec", "endpoint") or {}
+    if endpoint.get("type") not in (BALANCER, INGRESS_TYPE, GATEWAY, VIRTUAL):
         return set()
-    return {_plain(str(value)) for value in (given.get("host"), given.get("address")) if value}
+    return {_plain(str(value)) for value in (endpoint.get("host"), endpoint.get("address")) if value}
 
 
 def _age(deployment: Json) -> tuple[str, str]:
@@ -455,18 +466,18 @@ def filled_endpoint(deployment: Json, state: EndpointState | None) -> Json:
         return deployment
     if not (ip_version(state.address) or is_domain(state.address)):
         return deployment  # nobody can give it to the object
-    given = {"address" if ip_version(state.address) else "host": state.address}
-    return {**deployment, "spec": {**deployment["spec"], "endpoint": {**endpoint, **given}}}
+    filled_field = {"address" if ip_version(state.address) else "host": state.address}
+    return {**deployment, "spec": {**deployment["spec"], "endpoint": {**endpoint, **filled_field}}}
 
 
 NOT_YET = "the infra cluster has not said yet where the API will be"
 
 
-def endpoint_missing(found: Situation) -> Wait | None:
+def endpoint_missing(situation: Situation) -> Wait | None:
     """Wait for the names of the API: the first certificate has them."""
-    if (taken_wait := endpoint_taken(found)) is not None:
+    if (taken_wait := endpoint_taken(situation)) is not None:
         return taken_wait
-    wish, state = found.desired.wish, found.observed.endpoint
+    wish, state = situation.desired.wish, situation.observed.endpoint
     endpoint = wish.spec.way
     if api_names(endpoint, wish.metadata.name, wish.metadata.namespace) is not None:
         return None
@@ -474,14 +485,14 @@ def endpoint_missing(found: Situation) -> Wait | None:
     return Wait(WaitReason.WAITING_FOR_ENDPOINT, (state.message if own and state is not None else "") or NOT_YET)
 
 
-def endpoint_taken(found: Situation) -> Wait | None:
+def endpoint_taken(situation: Situation) -> Wait | None:
     """Wait for another name or address while this one is an older cluster's; what a cluster has already stays."""
-    desired, before = found.desired, found.observed.applied
+    desired, before = situation.desired, situation.observed.applied
     variables = before.variables if before is not None else {}
     same = before is not None and all(
         variables.get(name) == desired.variables.get(name) for name in (API_NAMES, VIRTUAL_ADDRESS)
     )
-    words = found.observed.taken
+    words = situation.observed.taken
     return Wait(WaitReason.WAITING_FOR_ENDPOINT, f"spec.endpoint: {words}") if words and not same else None
 
 
@@ -527,6 +538,6 @@ def told(state: EndpointState | None, endpoint: ApiEndpoint, *, usable: bool) ->
 
 def is_named(wish: ClusterDeployment, variables: Mapping[str, Any]) -> bool:
     """Tell whether certificates of a cluster that was deployed with these variables have the endpoint's names."""
-    wanted = api_names(wish.spec.way, wish.metadata.name, wish.metadata.namespace)
+    names = api_names(wish.spec.way, wish.metadata.name, wish.metadata.namespace)
     there = variables.get(API_NAMES)
-    return wanted is not None and set(wanted) <= set(there if isinstance(there, list) else ())
+    return names is not None and set(names) <= set(there if isinstance(there, list) else ())

@@ -51,9 +51,9 @@ def _usual(name: str, uid: str) -> str:
     return f"/{name}-{uid[:UID_LETTERS]}" if uid else f"/{name}"
 
 
-def overlap(one: str, other: str) -> bool:
+def overlap(prefix: str, other: str) -> bool:
     """Tell whether keys of one prefix may be keys of another."""
-    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
+    return f"{prefix}/".startswith(f"{other}/") or f"{other}/".startswith(f"{prefix}/")
 
 
 def clients_of(etcd: Json | None, clusters: Iterable[Json]) -> tuple[EtcdClient, ...]:
@@ -63,17 +63,17 @@ def clients_of(etcd: Json | None, clusters: Iterable[Json]) -> tuple[EtcdClient,
         clusters: the Clusters of its namespace.
     """
     name, uid = dig(etcd, "metadata", "name"), dig(etcd, "metadata", "uid")
-    states = ((one["metadata"]["name"], _state(one)) for one in clusters)
+    states = ((cluster["metadata"]["name"], _state(cluster)) for cluster in clusters)
     return tuple(
         EtcdClient(cluster, state.user, state.prefix, state.leaving, state.deletes)
-        for cluster, state in sorted(states, key=lambda one: one[0])
+        for cluster, state in sorted(states, key=lambda named: named[0])
         if state is not None and state.user and (state.cluster, state.uid) == (name, uid)
     )
 
 
 def _state(cluster: Json | None) -> EtcdClientState | None:
-    found = dig(cluster, "status", "etcdClient")
-    return EtcdClientState.model_validate(found) if found else None
+    state = dig(cluster, "status", "etcdClient")
+    return EtcdClientState.model_validate(state) if state else None
 
 
 def variables_around(wish: ClusterDeployment, world: Observed) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def variables_around(wish: ClusterDeployment, world: Observed) -> dict[str, Any]
     """
     applied: Mapping[str, Any] = world.applied.variables if world.applied is not None else {}
     if wish.kind == ETCD_CLUSTER.kind:
-        users = [{"name": one.user, "prefix": one.prefix} for one in world.clients if not one.leaving]
+        users = [{"name": client.user, "prefix": client.prefix} for client in world.clients if not client.leaving]
         return {ETCD_USERS: users} if users or ETCD_USERS in applied else {}
     if wish.spec.etcd.cluster_ref is None:
         return {}
@@ -126,20 +126,20 @@ class EtcdAround:
         """
         ref = wish.spec.etcd.cluster_ref
         name = ref.name if ref is not None else ""
-        by_name = {one["metadata"]["name"]: one for one in clusters}
+        by_name = {cluster["metadata"]["name"]: cluster for cluster in clusters}
         held = {client.cluster: client.prefix for client in clients_of(etcd, by_name.values())}
         others = [AskedPrefix(cluster, prefix, held=True, since="") for cluster, prefix in held.items()]
-        for one in deployments:
-            meta, asked = one["metadata"], dig(one, "spec", "etcd", "clusterRef") or {}
+        for deployment in deployments:
+            meta, asked = deployment["metadata"], dig(deployment, "spec", "etcd", "clusterRef") or {}
             if asked.get("name") == name and meta["name"] not in held:
                 prefix = str(asked.get("prefix") or _usual(meta["name"], meta.get("uid", "")))
                 others.append(AskedPrefix(meta["name"], prefix, False, str(meta.get("creationTimestamp", ""))))
-        found = by_name.get(name) if etcd is not None else None
+        cluster = by_name.get(name) if etcd is not None else None
         own = wish.metadata.name
         return EtcdAround(
             etcd,
-            DeclaredCluster.model_validate(found) if found is not None else None,
-            tuple(one for one in others if one.cluster != own),
+            DeclaredCluster.model_validate(cluster) if cluster is not None else None,
+            tuple(other for other in others if other.cluster != own),
         )
 
 
@@ -216,33 +216,34 @@ def _taken(asking: _Asking) -> str:
     if asking.held:
         return ""
     mine = (asking.wish.metadata.creation_timestamp or "", asking.wish.metadata.name)
-    for one in asking.around.others:
-        if overlap(asking.prefix, one.prefix) and (one.held or (one.since, one.cluster) < mine):
-            said = f"the prefix {asking.prefix} overlaps {one.prefix}, which cluster {one.cluster} has in {asking.what}"
-            return f"{said}: set spec.etcd.clusterRef.prefix to another one"
+    for other in asking.around.others:
+        if overlap(asking.prefix, other.prefix) and (other.held or (other.since, other.cluster) < mine):
+            overlaps = f"the prefix {asking.prefix} overlaps {other.prefix}"
+            owner = f"which cluster {other.cluster} has in {asking.what}"
+            return f"{overlaps}, {owner}: set spec.etcd.clusterRef.prefix to another one"
     return ""
 
 
 def _not_deployed(asking: _Asking) -> str:
     if asking.applied is not None:
         return ""
-    said = asking.says(PROGRESSING).get("message", "")
-    return f"{asking.what} is not deployed yet" + (f": {said}" if said else "")
+    message = asking.says(PROGRESSING).get("message", "")
+    return f"{asking.what} is not deployed yet" + (f": {message}" if message else "")
 
 
 def _unsigned(asking: _Asking) -> str:
     state = asking.around.cluster.status.authority if asking.around.cluster is not None else None
-    if state is not None and state.usable and any(one.name == "etcd" for one in state.parts):
+    if state is not None and state.usable and any(part.name == "etcd" for part in state.parts):
         return ""
-    said = f": {state.message}" if state is not None and state.message else ""
-    return f"{asking.what} has no CA that signs a certificate for this cluster{said}"
+    message = f": {state.message}" if state is not None and state.message else ""
+    return f"{asking.what} has no CA that signs a certificate for this cluster{message}"
 
 
 def _unknown(asking: _Asking) -> str:
     if asking.made:
         return ""
-    said = asking.says(PROGRESSING).get("message", "")
-    return f"the operation {USERS_OPERATION} of {asking.what} makes its user" + (f": {said}" if said else "")
+    message = asking.says(PROGRESSING).get("message", "")
+    return f"the operation {USERS_OPERATION} of {asking.what} makes its user" + (f": {message}" if message else "")
 
 
 DELETING = "EtcdClusterDeleting"
@@ -270,8 +271,8 @@ def _unready(asking: _Asking) -> str:
         return ""
     if asking.going and healthy.get("status") != "False":
         return ""
-    said = ready.get("message", "")
-    return f"{asking.what} is {phase or 'not ready'}" + (f": {said}" if said else "")
+    message = ready.get("message", "")
+    return f"{asking.what} is {phase or 'not ready'}" + (f": {message}" if message else "")
 
 
 def _readiness(asking: _Asking) -> tuple[str, str]:
@@ -293,7 +294,7 @@ def client_state(
         fixed: the prefix is in use: something is or may be deployed.
     """
     asking = _Asking(wish, around, before, fixed and before is not None and bool(before.user))
-    reason, message = next(((word, said) for word, rule in RULES if (said := rule(asking))), ("", ""))
+    reason, message = next(((word, sentence) for word, rule in RULES if (sentence := rule(asking))), ("", ""))
     reserved = reason in RESERVED
     kept = asking.held or asking.fixed
     endpoints = sorted(endpoints_of(asking.applied)) if reserved or asking.held else []
@@ -331,7 +332,14 @@ def leaving_state(before: EtcdClientState, around: EtcdAround, wish: ClusterDepl
 def restored_by(around: EtcdAround) -> str:
     """Return the last operation of an EtcdCluster that restored a snapshot, "" for none; its clusters went back."""
     history = around.cluster.status.history if around.cluster is not None else ()
-    past = next((one for one in history if one.operation in (RESTORE, RECOVER) and one.outcome == SUCCEEDED), None)
+    past = next(
+        (
+            operation
+            for operation in history
+            if operation.operation in (RESTORE, RECOVER) and operation.outcome == SUCCEEDED
+        ),
+        None,
+    )
     return f"{past.operation} {past.sequence}" if past is not None and past.backup else ""
 
 
@@ -347,28 +355,28 @@ def prefix_mistakes(wish: ClusterDeployment, world: Observed) -> list[SpecMistak
     if ref is None or state is None or not state.user or not world.touched:
         return []
     if ref.name != state.cluster:
-        said = f"the cluster has its keys in EtcdCluster {state.cluster}, and cannot move"
-        return [SpecMistake("spec.etcd.clusterRef.name", said, f"use {state.cluster}")]
+        message = f"the cluster has its keys in EtcdCluster {state.cluster}, and cannot move"
+        return [SpecMistake("spec.etcd.clusterRef.name", message, f"use {state.cluster}")]
     if prefix_of(wish) == state.prefix:
         return []
-    said = f"names of the cluster's keys begin with {state.prefix}, which cannot change"
-    return [SpecMistake("spec.etcd.clusterRef.prefix", said, f"use {state.prefix}")]
+    message = f"names of the cluster's keys begin with {state.prefix}, which cannot change"
+    return [SpecMistake("spec.etcd.clusterRef.prefix", message, f"use {state.prefix}")]
 
 
-def etcd_unusable(found: Situation) -> Wait | None:
+def etcd_unusable(situation: Situation) -> Wait | None:
     """Wait until a cluster that names an EtcdCluster has a prefix, a user and a certificate of it."""
-    if found.desired.spec.etcd.cluster_ref is None:
+    if situation.desired.spec.etcd.cluster_ref is None:
         return None
-    state = found.observed.etcd_client
+    state = situation.observed.etcd_client
     if state is not None and state.usable:
         return None
     return Wait(WaitReason.WAITING_FOR_ETCD, state.message if state is not None else NOT_YET)
 
 
-def etcd_missing(found: Situation) -> Wait | None:
+def etcd_missing(situation: Situation) -> Wait | None:
     """Wait for what a cluster is begun with: also that its EtcdCluster is ready."""
-    wait, state = etcd_unusable(found), found.observed.etcd_client
-    if wait is not None or found.desired.spec.etcd.cluster_ref is None or state is None or state.ready:
+    wait, state = etcd_unusable(situation), situation.observed.etcd_client
+    if wait is not None or situation.desired.spec.etcd.cluster_ref is None or state is None or state.ready:
         return wait
     return Wait(WaitReason.WAITING_FOR_ETCD, state.message)
 
@@ -377,7 +385,7 @@ def in_use(desired: Desired, observed: Observed) -> Wait | None:
     """Wait with the deletion of an EtcdCluster while clusters have their keys in it."""
     if not desired.etcd_alone or not desired.deleting or not observed.clients:
         return None
-    names = ", ".join(one.cluster for one in observed.clients)
+    names = ", ".join(client.cluster for client in observed.clients)
     return Wait(WaitReason.ETCD_IN_USE, used_by(desired.wish.metadata.name, names))
 
 
@@ -393,27 +401,34 @@ def keys_left(desired: Desired, observed: Observed) -> Wait | None:
         return None
     if state is None or not state.user or (state.leaving and not state.made):
         return None
-    said = f"EtcdCluster {state.cluster} is to remove its user and its keys below {state.prefix}"
-    return Wait(WaitReason.WAITING_FOR_ETCD, f"{said}; to leave them there, set spec.deletion.etcdKeys to Keep")
+    message = f"EtcdCluster {state.cluster} is to remove its user and its keys below {state.prefix}"
+    return Wait(WaitReason.WAITING_FOR_ETCD, f"{message}; to leave them there, set spec.deletion.etcdKeys to Keep")
 
 
-def etcd_users(found: Situation) -> Due | None:
+def etcd_users(situation: Situation) -> Due | None:
     """Return the change of etcd's users: of clusters that came, that left, or that a snapshot did not have."""
-    applied, half = found.applied, found.observed.unsettled
-    why = differing(found.desired, applied, CLIENTS)
+    applied, half = situation.applied, situation.observed.unsettled
+    why = differing(situation.desired, applied, CLIENTS)
     if half is not None and CLIENTS in half.parts:
         why.append(f"users of etcd may differ since {half.why}")
     if not why:
         return None
     users = applied.variables.get(ETCD_USERS)
-    names = [one.get("name") for one in users if isinstance(one, dict)] if isinstance(users, list) else []
-    gone = [one.prefix for one in found.observed.clients if one.leaving and one.deletes and one.user in names]
+    names = [user.get("name") for user in users if isinstance(user, dict)] if isinstance(users, list) else []
+    gone = [
+        client.prefix
+        for client in situation.observed.clients
+        if client.leaving and client.deletes and client.user in names
+    ]
     why += [f"keys below {prefix} go" for prefix in gone]
-    variables = with_parts(applied.variables, found.desired.variables, None, CLIENTS)
+    variables = with_parts(applied.variables, situation.desired.variables, None, CLIENTS)
     change = StepChange(variables, extra={ETCD_DELETED: gone} if gone else {})
-    return step(found, ", ".join(why), found.who.members, change)
+    return step(situation, ", ".join(why), situation.who.members, change)
 
 
 def without_users(desired: Desired) -> Desired:
     """Return what is wanted of an EtcdCluster before there is any: nobody can make users of an etcd that is not."""
-    return replace(desired, variables={name: one for name, one in desired.variables.items() if name != ETCD_USERS})
+    return replace(
+        desired,
+        variables={name: setting for name, setting in desired.variables.items() if name != ETCD_USERS},
+    )

@@ -44,7 +44,7 @@ def kubernetes_of(version: str, releases: KnownReleases) -> str:
     """
     known = list(releases.kubernetes)
     for digits in (3, 2, 0):
-        fits = [one for one in known if _etcd(releases, one)[:digits] == numbers(version)[:digits]]
+        fits = [release for release in known if _etcd(releases, release)[:digits] == numbers(version)[:digits]]
         if fits:
             return max(fits, key=numbers)
     return max(known, key=numbers)
@@ -54,15 +54,15 @@ def _etcd(releases: KnownReleases, release: str) -> tuple[int, ...]:
     return numbers(releases.kubernetes[release].get("etcd", "0"))
 
 
-def as_deployment(found: Json) -> Json:
+def as_deployment(obj: Json) -> Json:
     """Return an EtcdCluster as the ClusterDeployment that it would be; any other object as it is.
 
     Its kind stays, by which `operations.duties_of` and owners tell it apart, and beside it is what was written. Texts
     about it name its fields once they have passed `own_words`.
     """
-    if not is_etcd(found) or WRITTEN in found:
-        return found
-    spec: Json = found.get("spec") or {}
+    if not is_etcd(obj) or WRITTEN in obj:
+        return obj
+    spec: Json = obj.get("spec") or {}
     members = {"name": MEMBER, "roles": [ETCD], "replicas": spec.get("replicas", 3), "machines": spec.get("machines")}
     if spec.get("failureDomains") is not None:
         members["failureDomains"] = spec["failureDomains"]
@@ -77,7 +77,7 @@ def as_deployment(found: Json) -> Json:
         "machineSets": [members],
         **{name: spec[name] for name in SAME if name in spec},
     }
-    return {**found, "spec": made, WRITTEN: found}
+    return {**obj, "spec": made, WRITTEN: obj}
 
 
 def own_words(text: str) -> str:
@@ -129,24 +129,26 @@ def _mistakes(etcd: EtcdCluster, wish: ClusterDeployment, *, creating: bool) -> 
 def version_mistakes(wish: ClusterDeployment, applied: AppliedState | None) -> Iterator[SpecMistake]:
     """Yield an upgrade that etcd does not take: https://etcd.io/docs/v3.6/upgrades: one minor version at a time."""
     running = str(applied.variables.get(ETCD_VERSION, "")) if applied is not None else ""
-    wanted = wish.spec.components.etcd or ""
-    if not running or numbers(wanted) == numbers(running):
+    asked = wish.spec.components.etcd or ""
+    if not running or numbers(asked) == numbers(running):
         return
-    if numbers(wanted) < numbers(running):
-        message = f"etcd {wanted} is older than {running}, which is deployed, and cannot be gone back to"
+    if numbers(asked) < numbers(running):
+        message = f"etcd {asked} is older than {running}, which is deployed, and cannot be gone back to"
         yield SpecMistake("spec.version", message, f"use {running} or newer")
-    elif numbers(wanted)[:2] > (numbers(running)[0], numbers(running)[1] + 1):
+    elif numbers(asked)[:2] > (numbers(running)[0], numbers(running)[1] + 1):
         between = f"{numbers(running)[0]}.{numbers(running)[1] + 1}"
-        near = sorted({one["etcd"] for one in load_releases().kubernetes.values() if one["etcd"].startswith(between)})
-        message = f"from etcd {running} to {wanted} a minor version is skipped"
+        near = sorted(
+            {release["etcd"] for release in load_releases().kubernetes.values() if release["etcd"].startswith(between)}
+        )
+        message = f"from etcd {running} to {asked} a minor version is skipped"
         yield SpecMistake("spec.version", message, f"use {near[-1] if near else f'a release of {between}'} first")
 
 
 def endpoints_of(applied: AppliedState | None) -> list[str]:
     """Return the URLs at which clients reach the members, in the inventory's order."""
     hosts = applied.variables.get(HOSTS) if applied is not None else None
-    known = [one for one in hosts if isinstance(one, dict)] if isinstance(hosts, list) else []
-    return [f"https://{_host(str(one['address']))}:{CLIENT_PORT}" for one in known]
+    known = [host for host in hosts if isinstance(host, dict)] if isinstance(hosts, list) else []
+    return [f"https://{_host(str(host['address']))}:{CLIENT_PORT}" for host in known]
 
 
 def _host(address: str) -> str:
@@ -158,8 +160,8 @@ def elder(first: Json | None, second: Json | None) -> Json | None:
 
     Of two that were made in the same second, it is the one for which something is done already.
     """
-    found = [one for one in (first, second) if one is not None]
-    return min(found, key=_age, default=None)
+    existing = [obj for obj in (first, second) if obj is not None]
+    return min(existing, key=_age, default=None)
 
 
 def _age(obj: Json) -> tuple[str, bool, bool]:

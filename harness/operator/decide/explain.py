@@ -86,14 +86,14 @@ def documents_of(file: Path, namespace: str = "default") -> list[Document]:
             with the objects that there are.
     """
     listed, problems = read_all(file)
-    documents = [one for document in listed for one in _items(document)]
-    found = [document for document in documents if _group(document) in (GROUP, DELIVERY_GROUP, None)]
-    found = [document for document in found if _kind(document) not in OPERATORS_OWN]
-    problems += [problem for document in found for problem in _form(document)]
+    documents = [item for document in listed for item in _items(document)]
+    ours = [document for document in documents if _group(document) in (GROUP, DELIVERY_GROUP, None)]
+    ours = [document for document in ours if _kind(document) not in OPERATORS_OWN]
+    problems += [problem for document in ours for problem in _form(document)]
     if problems:
         raise refuse(problems)
-    placed = [_within(document, namespace) for document in found]
-    if not any(_kind(document) in WISHES for document in found):
+    placed = [_within(document, namespace) for document in ours]
+    if not any(_kind(document) in WISHES for document in ours):
         judged(placed)
         kinds = " or ".join(WISHES)
         raise BadInput(
@@ -105,8 +105,8 @@ def documents_of(file: Path, namespace: str = "default") -> list[Document]:
 
 def names_of(documents: Sequence[Document]) -> dict[str, str]:
     """Return the names of what people declare among documents, and the namespace of each."""
-    found = [document.content["metadata"] for document in documents if _kind(document) in WISHES]
-    return {str(one.get("name")): str(one["namespace"]) for one in found}
+    metadata = [document.content["metadata"] for document in documents if _kind(document) in WISHES]
+    return {str(meta.get("name")): str(meta["namespace"]) for meta in metadata}
 
 
 def judged(
@@ -143,9 +143,9 @@ def judged(
     return deployments, machines
 
 
-def _broken(document: Document, one: ObjectModel | None) -> Iterator[Problem]:
+def _broken(document: Document, model: ObjectModel | None) -> Iterator[Problem]:
     """Yield the rules of its definition that an object breaks."""
-    for place, rule in one.broken(creating=True) if one is not None else ():
+    for place, rule in model.broken(creating=True) if model is not None else ():
         fields = [field for field in rule.field.split(".") if field]
         yield document.problem((*place, *fields), f"{rule.message}: {rule.remedy}")
 
@@ -169,8 +169,8 @@ def _form(document: Document) -> Iterator[Problem]:
         yield document.problem((), f"no apiVersion; expected {CLUSTER_DEPLOYMENT.api_version}")
     elif _kind(document) not in KINDS:
         yield document.problem(("kind",), unknown("kind", _kind(document), KINDS))
-    elif document.content["apiVersion"] != (wanted := _api_version(document)):
-        yield document.problem(("apiVersion",), f"unknown version; expected {wanted}")
+    elif document.content["apiVersion"] != (api_version := _api_version(document)):
+        yield document.problem(("apiVersion",), f"unknown version; expected {api_version}")
 
 
 def _within(document: Document, namespace: str) -> Document:
@@ -221,55 +221,59 @@ def product_of(
             return in_config_map(content, name)
     if compared:
         return in_config_map(open_usual(kubeconfig).get(CONFIG_MAP, name, cd.metadata.namespace), name)
-    said = f"ConfigMap {name} is not in {file}"
-    return None, [SpecMistake(f"{FIELD}.configMap", said, "add it there, or compare with a cluster: --against")]
+    message = f"ConfigMap {name} is not in {file}"
+    return None, [SpecMistake(f"{FIELD}.configMap", message, "add it there, or compare with a cluster: --against")]
 
 
 def claimed(cd: ClusterDeployment, machines: Sequence[DeclaredMachine]) -> tuple[DeclaredMachine, ...]:
     """Return machines with those claimed that a cluster's sets would claim, the oldest first, or have made for them."""
-    found = sorted(machines, key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.name))
-    for one in cd.spec.machine_sets:
-        lacking = one.replicas - sum(machine.spec.claim == _claim(cd, one) for machine in found)
-        if one.machines.kubevirt is not None:
-            found += _invented(cd, one, range(len(found), len(found) + max(lacking, 0)))
-        free = [number for number, machine in enumerate(found) if _free(cd, one, machine)]
+    candidates = sorted(
+        machines, key=lambda machine: (machine.metadata.creation_timestamp or "", machine.metadata.name)
+    )
+    for machine_set in cd.spec.machine_sets:
+        lacking = machine_set.replicas - sum(machine.spec.claim == _claim(cd, machine_set) for machine in candidates)
+        if machine_set.machines.kubevirt is not None:
+            candidates += _invented(cd, machine_set, range(len(candidates), len(candidates) + max(lacking, 0)))
+        free = [number for number, machine in enumerate(candidates) if _free(cd, machine_set, machine)]
         for number in free[: max(lacking, 0)]:
-            spec = found[number].spec.model_copy(update={"claim": _claim(cd, one)})
-            found[number] = found[number].model_copy(update={"spec": spec})
-    return tuple(found)
+            spec = candidates[number].spec.model_copy(update={"claim": _claim(cd, machine_set)})
+            candidates[number] = candidates[number].model_copy(update={"spec": spec})
+    return tuple(candidates)
 
 
 def invented(cd: ClusterDeployment) -> tuple[DeclaredMachine, ...]:
     """Return machines just as the sets ask for them."""
     sets = cd.spec.machine_sets
-    return tuple(machine for one in sets for machine in _invented(cd, one, range(one.replicas)))
+    return tuple(machine for machine_set in sets for machine in _invented(cd, machine_set, range(machine_set.replicas)))
 
 
-def _invented(cd: ClusterDeployment, one: WantedSet, numbers: range) -> list[DeclaredMachine]:
+def _invented(cd: ClusterDeployment, machine_set: WantedSet, numbers: range) -> list[DeclaredMachine]:
     """Return machines of a set; with names where it names them."""
-    names = one.machines.names or [f"{one.name}-{number}" for number in numbers]
+    names = machine_set.machines.names or [f"{machine_set.name}-{number}" for number in numbers]
     return [
         DeclaredMachine(
             metadata=Metadata(name=name, namespace=cd.metadata.namespace),
-            spec=DeclaredMachineSpec(address="?", user="root", key_ref=KeyRef(name="none"), claim=_claim(cd, one)),
+            spec=DeclaredMachineSpec(
+                address="?", user="root", key_ref=KeyRef(name="none"), claim=_claim(cd, machine_set)
+            ),
         )
         for name in names
     ]
 
 
-def _claim(cd: ClusterDeployment, one: WantedSet) -> MachineClaim:
-    return MachineClaim.model_validate({"cluster": cd.metadata.name, "set": one.name, "uid": cd.metadata.uid})
+def _claim(cd: ClusterDeployment, machine_set: WantedSet) -> MachineClaim:
+    return MachineClaim.model_validate({"cluster": cd.metadata.name, "set": machine_set.name, "uid": cd.metadata.uid})
 
 
-def _free(cd: ClusterDeployment, one: WantedSet, machine: DeclaredMachine) -> bool:
+def _free(cd: ClusterDeployment, machine_set: WantedSet, machine: DeclaredMachine) -> bool:
     """Tell whether a set may claim a Machine: it is idle, or in a file, where nobody has looked at it."""
     meta, phase = machine.metadata, machine.status.phase
     here = meta.namespace == cd.metadata.namespace and machine.spec.claim is None
     idle = phase == "Idle" or (phase is None and not meta.uid)
-    if one.machines.pool is None:
-        fits = meta.name in (one.machines.names or ())
+    if machine_set.machines.pool is None:
+        fits = meta.name in (machine_set.machines.names or ())
     else:
-        fits = one.machines.pool.selector.match_labels.items() <= meta.labels.items()
+        fits = machine_set.machines.pool.selector.match_labels.items() <= meta.labels.items()
     return here and idle and fits and not trouble_of(machine)
 
 
@@ -308,15 +312,15 @@ def look(name: str, namespace: str, kubeconfig: Path | None) -> LiveCluster:
     try:
         machines = api.list(MACHINE, namespace).items
         backups, restores = (api.list(kind, namespace).items for kind in (ETCD_BACKUP, ETCD_RESTORE))
-        found = elder(*(api.get(kind, name, namespace) for kind in DECLARED))
+        wish = elder(*(api.get(kind, name, namespace) for kind in DECLARED))
         state = api.get(CLUSTER, name, namespace)
     except ApiFailure as failure:
         if not failure.not_found:
             raise
-        said = f"the cluster has no kind {MACHINE.kind} of {MACHINE.api_version}"
-        raise BadInput(said, hint="add it: `vmatrix operator crds | kubectl apply --server-side -f -`") from failure
+        message = f"the cluster has no kind {MACHINE.kind} of {MACHINE.api_version}"
+        raise BadInput(message, hint="add it: `vmatrix operator crds | kubectl apply --server-side -f -`") from failure
     return LiveCluster(
-        Metadata.model_validate(found["metadata"]) if found is not None else None,
+        Metadata.model_validate(wish["metadata"]) if wish is not None else None,
         DeclaredCluster.model_validate(state) if state is not None else None,
         tuple(DeclaredMachine.model_validate(machine) for machine in machines),
         tuple(EtcdBackup.model_validate(backup) for backup in backups),
@@ -329,12 +333,12 @@ def with_neighbours(live: LiveCluster, cd: ClusterDeployment, kubeconfig: Path |
     if cd.kind != ETCD_CLUSTER.kind and cd.spec.etcd.cluster_ref is None:
         return live
     api, namespace = open_usual(kubeconfig), cd.metadata.namespace
-    declared = (one for kind in DECLARED for one in api.list(kind, namespace).items)
+    declared = (obj for kind in DECLARED for obj in api.list(kind, namespace).items)
     return replace(live, declared=tuple(declared), clusters=tuple(api.list(CLUSTER, namespace).items))
 
 
 def _named(name: str, objects: Iterable[Json]) -> Json | None:
-    return next((one for one in objects if one["metadata"]["name"] == name), None)
+    return next((obj for obj in objects if obj["metadata"]["name"] == name), None)
 
 
 def with_etcd(cd: ClusterDeployment, live: LiveCluster, world: Observed) -> Observed:
@@ -345,7 +349,7 @@ def with_etcd(cd: ClusterDeployment, live: LiveCluster, world: Observed) -> Obse
         return replace(world, clients=clients_of(etcd, live.clusters))
     if ref is None:
         return world
-    kinds = [[one for one in live.declared if is_etcd(one) is of] for of in (False, True)]
+    kinds = [[obj for obj in live.declared if is_etcd(obj) is of] for of in (False, True)]
     named = elder(_named(ref.name, kinds[0]), _named(ref.name, kinds[1]))
     around = EtcdAround.of(cd, named if is_etcd(named) else None, live.clusters, kinds[0])
     state = client_state(cd, world.etcd_client, around, fixed=world.touched)
@@ -377,18 +381,18 @@ class ClusterOutlook:
 
     def json(self) -> dict[str, Any]:
         """Return it as plain data."""
-        one = self.desired
+        cluster = self.desired
         return {
-            "cluster": one.wish.metadata.name,
-            "namespace": one.wish.metadata.namespace,
-            "version": one.variables[ETCD_VERSION] if one.etcd_alone else one.spec.version,
+            "cluster": cluster.wish.metadata.name,
+            "namespace": cluster.wish.metadata.namespace,
+            "version": cluster.variables[ETCD_VERSION] if cluster.etcd_alone else cluster.spec.version,
             "machines": [
                 {"machine": host.machine, "host": host.name, "address": host.address, "set": host.set_name}
-                for host in one.hosts
+                for host in cluster.hosts
             ],
-            "groups": {host.machine: list(host.groups) for host in one.hosts},
+            "groups": {host.machine: list(host.groups) for host in cluster.hosts},
             "assumed": self.assumed,
-            "variables": dict(one.variables),
+            "variables": dict(cluster.variables),
             "plan": [step.model_dump() for step in self.steps],
             "now": _now(self.verdict),
         }
@@ -417,21 +421,23 @@ def explain(file: Path, namespace: str, against: Against | None, now: datetime) 
     if against is not None:
         if against.name not in names:
             kinds = {_kind(document) for document in documents}
-            said = unknown(" or ".join(kind for kind in WISHES if kind in kinds), against.name, names)
-            raise BadInput(said, hint=f"--against names the one of {file} to compare")
+            message = unknown(" or ".join(kind for kind in WISHES if kind in kinds), against.name, names)
+            raise BadInput(message, hint=f"--against names the one of {file} to compare")
         live = look(against.name, names[against.name], against.kubeconfig)
         known = live.state.status if live.state is not None else DeclaredClusterStatus()
         documents = [
-            replace(one, content=filled_endpoint(filled(one.content, known.networks), known.endpoint))
-            if _kind(one) == CLUSTER_DEPLOYMENT.kind
-            else one
-            for one in documents
+            replace(document, content=filled_endpoint(filled(document.content, known.networks), known.endpoint))
+            if _kind(document) == CLUSTER_DEPLOYMENT.kind
+            else document
+            for document in documents
         ]
     deployments, machines = judged(documents, creating=live.new)
     there = {machine.metadata.name for machine in live.machines}
-    live = replace(live, machines=(*live.machines, *(one for one in machines if one.metadata.name not in there)))
+    live = replace(
+        live, machines=(*live.machines, *(machine for machine in machines if machine.metadata.name not in there))
+    )
     if against is None:  # an EtcdCluster beside it in the file is one that is not deployed yet
-        live = replace(live, declared=tuple(one.content for one in documents if _kind(one) in WISHES))
+        live = replace(live, declared=tuple(document.content for document in documents if _kind(document) in WISHES))
     chosen = [cd for cd in deployments if against is None or cd.metadata.name == against.name]
     kubeconfig = against.kubeconfig if against is not None else None
     for cd in chosen if against is not None else ():
@@ -448,7 +454,7 @@ def _outlook(cd: ClusterDeployment, live: LiveCluster, products: Products, now: 
     machines = claimed(cd, live.machines) if live.machines else invented(cd)
     world = with_etcd(cd, live, observed(live.state, machines, now, live.backups, live.restores))
     known = load_releases()
-    around = [one.address for one in machines if one.spec.claim is not None and one.address]
+    around = [machine.address for machine in machines if machine.spec.claim is not None and machine.address]
     if cd.kind == ETCD_CLUSTER.kind:  # the file alone has no mistakes, as `judged` has seen
         cd, wrong = settled(cd, world.applied), list[SpecMistake]()
     else:
@@ -456,6 +462,8 @@ def _outlook(cd: ClusterDeployment, live: LiveCluster, products: Products, now: 
         wrong += prefix_mistakes(cd, world)
     wrong += against(cd, machines, world)
     product, unusable = products(cd)
-    said = [mistake.text for mistake in (*wrong, *unusable)]
-    wanted = desired(cd, machines, known, world.applied, said, product, variables_around(cd, world))
-    return ClusterOutlook(wanted, plan(wanted, world), next_operation(wanted, world), assumed=not live.machines)
+    texts = [mistake.text for mistake in (*wrong, *unusable)]
+    desired_cluster = desired(cd, machines, known, world.applied, texts, product, variables_around(cd, world))
+    return ClusterOutlook(
+        desired_cluster, plan(desired_cluster, world), next_operation(desired_cluster, world), assumed=not live.machines
+    )

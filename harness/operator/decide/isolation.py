@@ -106,11 +106,11 @@ class IsolatedMachines:
         launchers: dict[str, str] = {}
         bare: dict[str, tuple[str, ...]] = {}
         ports = set()
-        for machine in sorted(machines, key=lambda one: one.metadata.name):
-            seen = machine.status.infrastructure
+        for machine in sorted(machines, key=lambda candidate: candidate.metadata.name):
+            infrastructure = machine.status.infrastructure
             ports.add(machine.spec.port)
             if machine.instance:
-                instance = seen.instance if seen is not None else ""
+                instance = infrastructure.instance if infrastructure is not None else ""
                 launchers[machine.metadata.name] = labelled.get(instance, machine.instance)
             else:
                 bare[machine.metadata.name] = tuple(filter(None, (machine.address, machine.ipv6_address)))
@@ -128,7 +128,7 @@ class IsolatedMachines:
         """Return them as peers of each other."""
         return [
             {"podSelector": self.selector},
-            *(block(single(address)) for one in self.bare.values() for address in one),
+            *(block(single(address)) for addresses in self.bare.values() for address in addresses),
         ]
 
 
@@ -201,8 +201,8 @@ def _egress(
 def outer_address(wish: ClusterDeployment, endpoint: EndpointState | None) -> str:
     """Return the address of the endpoint that is not one of its machines', "" for none."""
     way = wish.spec.way
-    given = endpoint.address if endpoint is not None and endpoint.type == way.type else ""
-    address = (way.address or given) if way.type in (VIRTUAL, BALANCER) else ""
+    balancer_address = endpoint.address if endpoint is not None and endpoint.type == way.type else ""
+    address = (way.address or balancer_address) if way.type in (VIRTUAL, BALANCER) else ""
     return str(ip_address(address)) if ip_version(address) else ""
 
 
@@ -218,29 +218,29 @@ def tolerates(wish: ClusterDeployment) -> bool:
 
 def reached_by(wish: ClusterDeployment) -> list[Endpoint]:
     """Return what the object names that machines connect to, by the field that names it."""
-    source, found = wish.spec.source, list[Endpoint]()
+    source, endpoints = wish.spec.source, list[Endpoint]()
     if source.type == "Mirror" and source.mirror:
-        found.append(Endpoint.of_url("spec.source.mirror", source.mirror))
+        endpoints.append(Endpoint.of_url("spec.source.mirror", source.mirror))
     if source.registry:
-        found.append(Endpoint.of_registry("spec.source.registry", source.registry))
+        endpoints.append(Endpoint.of_registry("spec.source.registry", source.registry))
     for name, url in source.sites.model_dump(by_alias=True, exclude_none=True).items():
         if source.type == "Upstream":
-            found.append(Endpoint.of_url(f"spec.source.sites.{name}", url))
+            endpoints.append(Endpoint.of_url(f"spec.source.sites.{name}", url))
     for further in wish.spec.runtime.registries or ():
         place = f"spec.runtime.registries[{further.name}]"
-        found.append(
+        endpoints.append(
             Endpoint.of_url(f"{place}.server", further.server)
             if further.server
             else Endpoint.of_registry(f"{place}.name", further.name)
         )
-    for number, one in enumerate(wish.spec.authentication.jwt or ()):
+    for number, authenticator in enumerate(wish.spec.authentication.jwt or ()):
         place = f"spec.authentication.jwt[{number}].issuer"
-        found.append(
-            Endpoint.of_url(f"{place}.discoveryURL", one.issuer.discovery_url)
-            if one.issuer.discovery_url
-            else Endpoint.of_url(f"{place}.url", one.issuer.url)
+        endpoints.append(
+            Endpoint.of_url(f"{place}.discoveryURL", authenticator.issuer.discovery_url)
+            if authenticator.issuer.discovery_url
+            else Endpoint.of_url(f"{place}.url", authenticator.issuer.url)
         )
-    return [endpoint for endpoint in found if endpoint.host]
+    return [endpoint for endpoint in endpoints if endpoint.host]
 
 
 @dataclass(frozen=True)
@@ -261,8 +261,8 @@ def enforcement(groups: Iterable[str], nodes: Sequence[Json] | None) -> Enforcem
     if able and all(_runtime(node).startswith(RUNTIME) for node in able):
         why = "machines run on the embedded KubeVirt, whose networks keep namespaces apart and know no policies"
         return Enforcement(False, why)
-    entries = (one for node in nodes or () for one in dig(node, "status", "images") or ())
-    images = {name for one in entries for name in one.get("names") or ()}
+    entries = (image for node in nodes or () for image in dig(node, "status", "images") or ())
+    images = {name for image in entries for name in image.get("names") or ()}
     plugin = known(frozenset(groups), images)
     if plugin.enforces is None:
         unseen = " and Nodes may not be listed" if nodes is None else ""
@@ -284,22 +284,22 @@ class IsolationRefused(ValueError):
         self.reason = reason
 
 
-def state_of(machines: IsolatedMachines, seen: Enforcement) -> IsolationState:
+def state_of(machines: IsolatedMachines, plugin: Enforcement) -> IsolationState:
     """Return what is said of a policy that is as wanted."""
     bare, covered = tuple(machines.bare), tuple(machines.launchers)
     if bare:
-        said = (
+        sentence = (
             f"no policy can select {', '.join(bare)}: spec.through of the Machine names no VirtualMachineInstance; "
             "name it, or let a firewall of the machines' network keep them apart"
         )
-        reason, message = IsolationReason.NO_SELECTABLE_PODS, said
-    elif seen.enforced is None:
-        reason, message = IsolationReason.ENFORCEMENT_UNKNOWN, seen.why
+        reason, message = IsolationReason.NO_SELECTABLE_PODS, sentence
+    elif plugin.enforced is None:
+        reason, message = IsolationReason.ENFORCEMENT_UNKNOWN, plugin.why
     else:
-        reason = IsolationReason.ENFORCED if seen.enforced else IsolationReason.NOT_ENFORCED
-        message = seen.why
+        reason = IsolationReason.ENFORCED if plugin.enforced else IsolationReason.NOT_ENFORCED
+        message = plugin.why
     return IsolationState(
-        ready=True, reason=reason, message=message[:1024], enforced=seen.enforced, machines=covered, bare=bare
+        ready=True, reason=reason, message=message[:1024], enforced=plugin.enforced, machines=covered, bare=bare
     )
 
 
@@ -326,21 +326,23 @@ def told(state: IsolationState | None, wish: ClusterDeployment) -> Said:
     return STATUSES.get(state.reason, False), state.reason, state.message
 
 
-def isolation_missing(found: Situation) -> Wait | None:
+def isolation_missing(situation: Situation) -> Wait | None:
     """Wait for the policy of a cluster that asks for one: no machine is worked on that it does not select yet."""
-    if not found.desired.spec.isolation.enabled:
+    if not situation.desired.spec.isolation.enabled:
         return None
-    state = found.observed.isolation
+    state = situation.observed.isolation
     if state is None or not state.ready:
-        said = (state.message if state is not None else "") or NOT_YET
-        return Wait(WaitReason.WAITING_FOR_ISOLATION, f"spec.isolation: {said}")
-    open_ones = [name for name in found.desired.machines if name not in (*state.machines, *state.bare)]
+        message = (state.message if state is not None else "") or NOT_YET
+        return Wait(WaitReason.WAITING_FOR_ISOLATION, f"spec.isolation: {message}")
+    open_ones = [name for name in situation.desired.machines if name not in (*state.machines, *state.bare)]
     if open_ones:
         return Wait(WaitReason.WAITING_FOR_ISOLATION, f"the policy does not select {', '.join(open_ones)} yet")
     return None
 
 
-def selects(found: Mapping[str, Any] | None, launcher: str) -> bool:
+def selects(policy_object: Mapping[str, Any] | None, launcher: str) -> bool:
     """Tell whether a policy selects the launcher pod of a name."""
-    rules = dig(found, "spec", "podSelector", "matchExpressions") or ()
-    return any(one.get("key") == LAUNCHER_NAME and launcher in (one.get("values") or ()) for one in rules)
+    rules = dig(policy_object, "spec", "podSelector", "matchExpressions") or ()
+    return any(
+        expression.get("key") == LAUNCHER_NAME and launcher in (expression.get("values") or ()) for expression in rules
+    )

@@ -35,25 +35,35 @@ def membership(desired: Desired, observed: Observed) -> Membership:
     half = [host for host in (unsettled.hosts if unsettled is not None else ()) if host.machine not in names]
     claimed = {host.machine: host for host in desired.hosts}
     there = [_now(host, claimed) for host in (*kept, *half)]
-    why = {host.machine: said for host in there if (said := _going(host.machine, claimed, observed))}
-    wanted = {one.name: one for one in desired.spec.machine_sets}
+    why = {host.machine: reason for host in there if (reason := _going(host.machine, claimed, observed))}
+    sets_by_name = {machine_set.name: machine_set for machine_set in desired.spec.machine_sets}
     by_set: dict[str, list[str]] = {}
     for host in there:
         if host.machine not in why:
             by_set.setdefault(host.set_name, []).append(host.machine)
     order_out = (*(host.machine for host in half), *desired.scale_in)
     for name, machines in by_set.items():
-        out = surplus(wanted.get(name), machines, order_out)
+        out = surplus(sets_by_name.get(name), machines, order_out)
         why |= dict.fromkeys(out, f"{desired.place_of(name)} is to lose {', '.join(out)}")
     joining: list[Host] = []
     lacking: dict[str, int] = {}
-    for one in wanted.values():
-        missing = one.replicas - sum(name in names and name not in why for name in by_set.get(one.name, ()))
-        free = [host for host in desired.hosts if host.set_name == one.name and _may_join(host, names, why, observed)]
-        free.sort(key=lambda host: host.machine not in by_set.get(one.name, ()))  # who has joined half comes first
-        chosen = [host for host in free if one.machines.names is None or host.machine in one.machines.names]
+    for machine_set in sets_by_name.values():
+        missing = machine_set.replicas - sum(
+            name in names and name not in why for name in by_set.get(machine_set.name, ())
+        )
+        free = [
+            host
+            for host in desired.hosts
+            if host.set_name == machine_set.name and _may_join(host, names, why, observed)
+        ]
+        free.sort(
+            key=lambda host: host.machine not in by_set.get(machine_set.name, ())
+        )  # who has joined half comes first
+        chosen = [
+            host for host in free if machine_set.machines.names is None or host.machine in machine_set.machines.names
+        ]
         joining += chosen[: max(missing, 0)]
-        lacking[one.name] = max(missing - len(chosen), 0)
+        lacking[machine_set.name] = max(missing - len(chosen), 0)
     order = desired.spec.machine_sets
     members = in_order([host for host in there if host.machine in names], order)
     others = in_order([host for host in there if host.machine not in names], order)
@@ -65,19 +75,19 @@ def _remembered(desired: Desired, applied: AppliedState) -> tuple[AppliedHost, .
     return applied.hosts or tuple(applied_host(host) for host in desired.hosts if host.machine in applied.machines)
 
 
-def surplus(one: WantedSet | None, machines: Iterable[str], order: Iterable[str]) -> list[str]:
+def surplus(machine_set: WantedSet | None, machines: Iterable[str], order: Iterable[str]) -> list[str]:
     """Return those of a set's machines that it does not want any more; all where there is no such set.
 
     Args:
         order: in which machines are given up.
     """
-    found = list(machines)
-    if one is None:
-        return found
-    if one.machines.names is not None:
-        return [name for name in found if name not in one.machines.names]
-    first = list(dict.fromkeys(name for name in order if name in found))
-    return first[: max(len(found) - one.replicas, 0)]
+    names = list(machines)
+    if machine_set is None:
+        return names
+    if machine_set.machines.names is not None:
+        return [name for name in names if name not in machine_set.machines.names]
+    first = list(dict.fromkeys(name for name in order if name in names))
+    return first[: max(len(names) - machine_set.replicas, 0)]
 
 
 def _now(host: AppliedHost, claimed: Mapping[str, Host]) -> Host:
@@ -193,9 +203,9 @@ def _may_leave(desired: Desired, who: Membership, host: Host, role: MachineRole,
     if GROUPS[role] not in host.groups:
         return True
     sets = desired.spec.machine_sets
-    wanted = sum(one.replicas for one in sets if GROUPS[role] in groups_of(one, desired.spec))
+    count = sum(machine_set.replicas for machine_set in sets if GROUPS[role] in groups_of(machine_set, desired.spec))
     had, left = len(_of((*who.members, *who.half), role)), len(_of(after, role))
-    fits = left >= wanted if had > wanted else had == wanted and left == had - 1
+    fits = left >= count if had > count else had == count and left == had - 1
     return left > 0 and fits and (role != ETCD or had - left <= most_at_once(had))
 
 

@@ -51,14 +51,14 @@ class _Ledger:
     def name(self) -> str:
         return f"ClusterNetworkPool {self.pool.metadata.name}"
 
-    def refuse(self, field: str, wanted: str | None) -> None:
+    def refuse(self, field: str, asked_text: str | None) -> None:
         """Raise NetworksRefused where a network that is wanted has addresses of another cluster."""
-        asked = network_of(wanted)
+        asked = network_of(asked_text)
         for text, owner in self._networks():
             other = network_of(text)
             if asked is not None and other is not None and asked.overlaps(other):
-                said = f"spec.network.{field}: {wanted} overlaps {other} of cluster {owner} in {self.name}"
-                raise NetworksRefused("Conflict", f"{said}: choose another network, or leave the field out")
+                message = f"spec.network.{field}: {asked_text} overlaps {other} of cluster {owner} in {self.name}"
+                raise NetworksRefused("Conflict", f"{message}: choose another network, or leave the field out")
 
     def network(self, field: str, version: int, own: Iterable[str], ranges: Sequence[NetworkRange]) -> str:
         """Return the first network of the ranges that is nobody's.
@@ -67,44 +67,53 @@ class _Ledger:
             version: of IP.  own: other networks that the cluster has.
         """
         texts = [*(text for text, _ in self._networks()), *own]
-        known = [found for text in texts if (found := network_of(text)) is not None]
-        parts = (part for one in ranges if one.network and one.network.version == version for part in one.parts())
+        known = [parsed for text in texts if (parsed := network_of(text)) is not None]
+        parts = (
+            part
+            for network_range in ranges
+            if network_range.network and network_range.network.version == version
+            for part in network_range.parts()
+        )
         free = next((part for part in parts if not any(part.overlaps(other) for other in known)), None)
         if free is None:
-            known_ranges = [one for one in ranges if one.network and one.network.version == version]
+            known_ranges = [
+                network_range
+                for network_range in ranges
+                if network_range.network and network_range.network.version == version
+            ]
             if not known_ranges:
-                said = f"{self.name} has no range of IPv{version} for {field}: add one, or set spec.network.{field}"
-                raise NetworksRefused("NoRange", said)
-            sizes = ", ".join(f"/{one.prefix} of {one.cidr}" for one in known_ranges)
+                message = f"{self.name} has no range of IPv{version} for {field}: add one, or set spec.network.{field}"
+                raise NetworksRefused("NoRange", message)
+            sizes = ", ".join(f"/{network_range.prefix} of {network_range.cidr}" for network_range in known_ranges)
             raise NetworksRefused("Exhausted", f"{self.name} has no {field} left: {self._all(sizes)}")
         return str(free)
 
-    def number(self, field: str, wanted: int | None, numbers: NumberRange, taken: dict[int, str]) -> int:
+    def number(self, field: str, asked: int | None, numbers: NumberRange, taken: dict[int, str]) -> int:
         """Return a number that is a cluster's alone: the wanted one, or the first of the range."""
-        if wanted is not None:
-            if wanted in taken:
-                said = f"spec.network.vxlan.{field}: {wanted} is that of cluster {taken[wanted]} in {self.name}"
-                raise NetworksRefused("Conflict", f"{said}: choose another number, or leave the field out")
-            return wanted
+        if asked is not None:
+            if asked in taken:
+                message = f"spec.network.vxlan.{field}: {asked} is that of cluster {taken[asked]} in {self.name}"
+                raise NetworksRefused("Conflict", f"{message}: choose another number, or leave the field out")
+            return asked
         free = next((n for n in range(numbers.first, numbers.last + 1) if n not in taken), None)
         if free is None:
-            said = self._all(f"from {numbers.first} to {numbers.last}")
-            raise NetworksRefused("Exhausted", f"{self.name} has no VXLAN {field} left: {said}")
+            message = self._all(f"from {numbers.first} to {numbers.last}")
+            raise NetworksRefused("Exhausted", f"{self.name} has no VXLAN {field} left: {message}")
         return free
 
     def owners(self, field: str) -> dict[int, str]:
         """Return who has each number."""
-        return {getattr(one, field): _owner(one) for one in self.others}
+        return {getattr(other, field): _owner(other) for other in self.others}
 
     def _all(self, what: str) -> str:
         return f"{len(self.others)} clusters have all that there are ({what}): add a range, or delete a cluster"
 
     def _networks(self) -> list[tuple[str, str]]:
-        return [(text, _owner(one)) for one in self.others for text in one.by_field.values() if text is not None]
+        return [(text, _owner(other)) for other in self.others for text in other.by_field.values() if text is not None]
 
 
-def _owner(one: PoolAllocation) -> str:
-    return f"{one.namespace}/{one.cluster}"
+def _owner(entry: PoolAllocation) -> str:
+    return f"{entry.namespace}/{entry.cluster}"
 
 
 def allocation(pool: ClusterNetworkPool, cd: ClusterDeployment) -> PoolAllocation:
@@ -114,11 +123,11 @@ def allocation(pool: ClusterNetworkPool, cd: ClusterDeployment) -> PoolAllocatio
         NetworksRefused: the pool has mistakes or nothing left, or another cluster has what this one names.
     """
     meta, network = cd.metadata, cd.spec.network
-    mine = next((one for one in pool.status.allocations if one.uid == meta.uid), None)
+    mine = next((entry for entry in pool.status.allocations if entry.uid == meta.uid), None)
     if mine is not None:
         return mine
-    given, vni, port = _shared_out(pool, network, network.families or pool.spec.families[:1] or (IPV4,))
-    networks = {field: given[field] for field in PLACES if field in given}
+    texts, vni, port = _shared_out(pool, network, network.families or pool.spec.families[:1] or (IPV4,))
+    networks = {field: texts[field] for field in PLACES if field in texts}
     return PoolAllocation(uid=meta.uid, namespace=meta.namespace, cluster=meta.name, vni=vni, port=port, **networks)
 
 
@@ -134,10 +143,10 @@ def _shared_out(
     for field, text in named.items():
         ledger.refuse(field, text)
     ranges = {"pods": spec.pods, "services": spec.services, "ipv6Pods": spec.pods, "ipv6Services": spec.services}
-    wanted = dict.fromkeys(("pods", "services"), families[0])
-    wanted |= dict.fromkeys(("ipv6Pods", "ipv6Services"), IPV6) if len(families) > 1 else {}
+    family_of = dict.fromkeys(("pods", "services"), families[0])
+    family_of |= dict.fromkeys(("ipv6Pods", "ipv6Services"), IPV6) if len(families) > 1 else {}
     made = dict(named)
-    for field, family in wanted.items():
+    for field, family in family_of.items():
         if field not in made:
             made[field] = ledger.network(field, VERSIONS[family], made.values(), ranges[field])
     vxlan = network.vxlan
@@ -167,16 +176,16 @@ def filled(deployment: Json, networks: NetworksState | None) -> Json:
     if not isinstance(network, dict) or not isinstance(vxlan, dict) or network.get("pool") != networks.pool:
         return deployment  # it has mistakes, which are told elsewhere
     told = networks.model_dump(by_alias=True, include={"pods", "services", "ipv6_pods", "ipv6_services"})
-    given = {**{field: text for field, text in told.items() if text is not None}, **network}
-    given["vxlan"] = {"vni": networks.vni, "port": networks.port, **vxlan}
-    return {**deployment, "spec": {**deployment["spec"], "network": given}}
+    filled_network = {**{field: text for field, text in told.items() if text is not None}, **network}
+    filled_network["vxlan"] = {"vni": networks.vni, "port": networks.port, **vxlan}
+    return {**deployment, "spec": {**deployment["spec"], "network": filled_network}}
 
 
-def networks_missing(found: Situation) -> Wait | None:
+def networks_missing(situation: Situation) -> Wait | None:
     """Wait for the networks of a cluster that gets them of a pool."""
-    if found.desired.spec.network.pool is None:
+    if situation.desired.spec.network.pool is None:
         return None
-    state = found.observed.networks
+    state = situation.observed.networks
     if state is not None and state.allocated:
         return None
     return Wait(WaitReason.WAITING_FOR_NETWORKS, (state.message if state is not None else "") or NOT_YET)

@@ -244,28 +244,28 @@ def observed(
     Args:
         backups, restores: those of the namespace.
     """
-    found = tuple(machines)
-    fresh = [machine for machine in found if _fresh(machine, cluster)]
-    seen = Observed(
+    claimed = tuple(machines)
+    fresh = [machine for machine in claimed if _fresh(machine, cluster)]
+    world = Observed(
         now,
-        trouble=_said(found, trouble_of),
-        lost=_said(found, lambda machine: _condition(machine, INFRASTRUCTURE_READY, LOST)),
-        lost_at=_lost_at(found),
-        ill=_said(found, lambda machine: _condition(machine, INFRASTRUCTURE_READY) or _condition(machine, ANSWERING)),
-        replace=_said(found, lambda machine: machine.metadata.annotations.get(REPLACE_ANNOTATION, "")),
+        trouble=_said(claimed, trouble_of),
+        lost=_said(claimed, lambda machine: _condition(machine, INFRASTRUCTURE_READY, LOST)),
+        lost_at=_lost_at(claimed),
+        ill=_said(claimed, lambda machine: _condition(machine, INFRASTRUCTURE_READY) or _condition(machine, ANSWERING)),
+        replace=_said(claimed, lambda machine: machine.metadata.annotations.get(REPLACE_ANNOTATION, "")),
         changed=_said(fresh, lambda machine: _condition(machine, SETTINGS_AS_APPLIED, "Changed")),
-        silent=frozenset(_said(found, lambda machine: _condition(machine, ANSWERING))),
-        etcd={one.metadata.name: one.status.etcd for one in fresh if one.status.etcd is not None},
+        silent=frozenset(_said(claimed, lambda machine: _condition(machine, ANSWERING))),
+        etcd={machine.metadata.name: machine.status.etcd for machine in fresh if machine.status.etcd is not None},
         expires=_expires(fresh),
-        deleted=frozenset(one.metadata.name for one in found if one.metadata.deletion_timestamp is not None),
+        deleted=frozenset(m.metadata.name for m in claimed if m.metadata.deletion_timestamp is not None),
     )
     if cluster is None:
-        return seen
+        return world
     of = cluster.status
     # What was seen before the last operation began may be there again once that has ended.
-    since = (one for one in of.addons if of.operation is not None or one.sequence == of.sequence)
+    since = (addon for addon in of.addons if of.operation is not None or addon.sequence == of.sequence)
     return replace(
-        seen,
+        world,
         sequence=of.sequence,
         running=of.operation,
         applied=of.applied,
@@ -280,13 +280,15 @@ def observed(
         authority=of.authority or (None if of.sequence else AuthorityState()),
         backups=seen_backups(cluster, backups, now),
         restore=_restore(cluster, restores),
-        missing={one.name: one.message for one in since if one.reason == MISSING},
+        missing={addon.name: addon.message for addon in since if addon.reason == MISSING},
     )
 
 
 def _expires(machines: Iterable[DeclaredMachine]) -> datetime | None:
     """Return when the first certificate expires that an operation can renew."""
-    dates = (one.status.certificates.first_expiry for one in machines if one.status.certificates is not None)
+    dates = (
+        machine.status.certificates.first_expiry for machine in machines if machine.status.certificates is not None
+    )
     return min((parse_time(date) for date in dates if date), default=None)
 
 
@@ -294,14 +296,16 @@ def _restore(cluster: DeclaredCluster, restores: Iterable[EtcdRestore]) -> SeenR
     """Return the EtcdRestore that is to be carried out next: each is once."""
     over = {past.restore_uid for past in cluster.status.history if past.outcome == SUCCEEDED}
     own = [
-        one
-        for one in restores
-        if one.spec.cluster == cluster.metadata.name
-        and one.metadata.deletion_timestamp is None
-        and one.status.phase not in (RESTORED, RESTORE_FAILED)
-        and one.metadata.uid not in over
+        restore
+        for restore in restores
+        if restore.spec.cluster == cluster.metadata.name
+        and restore.metadata.deletion_timestamp is None
+        and restore.status.phase not in (RESTORED, RESTORE_FAILED)
+        and restore.metadata.uid not in over
     ]
-    first = min(own, key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.name), default=None)
+    first = min(
+        own, key=lambda restore: (restore.metadata.creation_timestamp or "", restore.metadata.name), default=None
+    )
     if first is None:
         return None
     asked, meta = first.spec, first.metadata
@@ -332,31 +336,31 @@ def trouble_of(machine: DeclaredMachine) -> str:
     known = {condition.type: condition for condition in machine.status.conditions}
     if INFRASTRUCTURE_READY not in known and machine.made:
         return "it is not made yet"
-    seen = known.get(INFRASTRUCTURE_READY)
-    if seen is not None and seen.status == "False":  # Unknown says nothing of the machine
-        return seen.message or seen.reason
+    infrastructure = known.get(INFRASTRUCTURE_READY)
+    if infrastructure is not None and infrastructure.status == "False":  # Unknown says nothing of the machine
+        return infrastructure.message or infrastructure.reason
     for kind in (REACHABLE, *((EMPTY,) if machine.made else ())):
-        found = known.get(kind)
-        if found is not None and found.status != "True":
-            return found.message or found.reason
+        own_condition = known.get(kind)
+        if own_condition is not None and own_condition.status != "True":
+            return own_condition.message or own_condition.reason
     looked = REACHABLE in known or ANSWERING in known  # the second in the place of the first
     return "nobody has logged in to it yet" if machine.made and not looked else ""
 
 
 def _said(machines: Iterable[DeclaredMachine], of: Callable[[DeclaredMachine], str]) -> dict[str, str]:
     """Return what is said of Machines, by their names; not those of which nothing is."""
-    return {machine.metadata.name: said for machine in machines if (said := of(machine))}
+    return {machine.metadata.name: text for machine in machines if (text := of(machine))}
 
 
 def _condition(machine: DeclaredMachine, kind: str, reason: str | None = None) -> str:
     """Return the message of a condition that is False, for a reason or any; "" where it is not."""
-    found = next((c for c in machine.status.conditions if c.type == kind and reason in (None, c.reason)), None)
-    return found.message or found.reason if found is not None and found.status == "False" else ""
+    of_kind = next((c for c in machine.status.conditions if c.type == kind and reason in (None, c.reason)), None)
+    return of_kind.message or of_kind.reason if of_kind is not None and of_kind.status == "False" else ""
 
 
 def _lost_at(machines: Iterable[DeclaredMachine]) -> dict[str, datetime]:
     """Return since when Machines are known to be gone, by their names."""
-    known = ((one.metadata.name, c) for one in machines for c in one.status.conditions)
+    known = ((machine.metadata.name, c) for machine in machines for c in machine.status.conditions)
     gone = ((name, c) for name, c in known if (c.type, c.status, c.reason) == (INFRASTRUCTURE_READY, "False", LOST))
     return {name: parse_time(c.last_transition_time) for name, c in gone}
 
@@ -380,8 +384,10 @@ def drilled(
     """
     if operation.operation != DRILL or operation.snapshot is None:
         return known
-    seen = {name: (facts or {}).get(name) for name in ("objects", "revision")}
-    result = DrillResult.model_validate({**past.model_dump(exclude={"log"}), "time": operation.snapshot.drill, **seen})
+    counted = {name: (facts or {}).get(name) for name in ("objects", "revision")}
+    result = DrillResult.model_validate(
+        {**past.model_dump(exclude={"log"}), "time": operation.snapshot.drill, **counted}
+    )
     proven = {"proven": result} if past.outcome == SUCCEEDED else {}
     return (known or DrillState()).model_copy(update={"last": result, **proven})
 
@@ -400,7 +406,9 @@ def ended(observed: Observed, outcome: str = SUCCEEDED, blame: str | None = None
         missing={},
         history=(past, *observed.history)[:HISTORY_LENGTH],
         unsettled=unsettled_after(observed.unsettled, observed.applied, current, outcome),
-        backups=tuple(replace(one, state="verified") if one.uid == taken else one for one in observed.backups),
+        backups=tuple(
+            replace(backup, state="verified") if backup.uid == taken else backup for backup in observed.backups
+        ),
         drill=drilled(observed.drill, current, past),
     )
     if outcome != SUCCEEDED:

@@ -67,47 +67,53 @@ DEPLOY, BACKUP, UPGRADE = "deploy", "backup", "upgrade"  # operations
 UPGRADES = (UPGRADE, UPGRADE_ETCD)
 
 
-def before_upgrade(found: Situation) -> Due | None:
+def before_upgrade(situation: Situation) -> Due | None:
     """Return the backup that an upgrade has to wait for; None where none is asked for, or it is taken."""
-    newer = upgrade_etcd if found.desired.etcd_alone else upgrade
-    if not found.desired.spec.etcd.backup.before_disruption or newer(found) is None:
+    newer = upgrade_etcd if situation.desired.etcd_alone else upgrade
+    if not situation.desired.spec.etcd.backup.before_disruption or newer(situation) is None:
         return None
-    own = _before(found)
-    return None if own is not None and own.state == "verified" else _backup_due(found, "an upgrade follows", own)
+    own = _before(situation)
+    return None if own is not None and own.state == "verified" else _backup_due(situation, "an upgrade follows", own)
 
 
-def asked_for(found: Situation) -> Due | None:
+def asked_for(situation: Situation) -> Due | None:
     """Return the backup that somebody asks for, if it can be taken."""
-    asked = backup_due(found.observed.backups)
-    return _backup_due(found, f"EtcdBackup {asked.name}", asked) if asked is not None else None
+    asked = backup_due(situation.observed.backups)
+    return _backup_due(situation, f"EtcdBackup {asked.name}", asked) if asked is not None else None
 
 
-def not_made_yet(found: Situation) -> Wait | None:
+def not_made_yet(situation: Situation) -> Wait | None:
     """Wait for the EtcdBackup: the controller of backups makes the one before an upgrade, and says what it lacks."""
-    own = _before(found)
+    own = _before(situation)
     if own is not None and own.state == "due":
         return None
     if own is not None and own.state == "failed":
-        field = found.desired.in_words("spec.etcd.backup.beforeDisruption")
+        field = situation.desired.in_words("spec.etcd.backup.beforeDisruption")
         remedy = f"give annotation {RETRY_ANNOTATION} another value, or set {field} to false"
         return Wait(WaitReason.FAILED, f"the backup before the upgrade failed ({own.name}): {own.said}; {remedy}")
-    said = f"EtcdBackup {own.name}: {own.said}" if own is not None else "an EtcdBackup of it is made"
-    return Wait(WaitReason.BACKUP_FIRST, f"a backup comes before the upgrade; {said}")
+    message = f"EtcdBackup {own.name}: {own.said}" if own is not None else "an EtcdBackup of it is made"
+    return Wait(WaitReason.BACKUP_FIRST, f"a backup comes before the upgrade; {message}")
 
 
-def _backup_due(found: Situation, why: str, backup: SeenBackup | None) -> Due:
-    due = replace(step(found, why, ()), applies=found.applied)
+def _backup_due(situation: Situation, why: str, backup: SeenBackup | None) -> Due:
+    due = replace(step(situation, why, ()), applies=situation.applied)
     if backup is None or backup.state != "due":
         return due
     return replace(due, snapshot=backup.snapshot(), more={"backup": backup.uid})
 
 
-def _before(found: Situation) -> SeenBackup | None:
+def _before(situation: Situation) -> SeenBackup | None:
     """Return the EtcdBackup that was made before the upgrade, and not before an earlier one."""
-    past = (one for one in found.observed.history if one.operation in UPGRADES and one.outcome == SUCCEEDED)
-    since = next((one.ended or "" for one in past), "")
-    own = (one for one in found.observed.backups if one.before == found.desired.digest)
-    return next((one for one in own if one.state != "verified" or not one.taken or one.taken >= since), None)
+    past = (
+        operation
+        for operation in situation.observed.history
+        if operation.operation in UPGRADES and operation.outcome == SUCCEEDED
+    )
+    since = next((operation.ended or "" for operation in past), "")
+    own = (backup for backup in situation.observed.backups if backup.before == situation.desired.digest)
+    return next(
+        (backup for backup in own if backup.state != "verified" or not backup.taken or backup.taken >= since), None
+    )
 
 
 def number_of(digest: str, desired: Desired, observed: Observed) -> int:
@@ -118,7 +124,7 @@ def number_of(digest: str, desired: Desired, observed: Observed) -> int:
     number = max(observed.sequence, pending.sequence if pending is not None else 0) + 1
     annotations = desired.wish.metadata.annotations
     taken = {annotations.get(APPROVE_ANNOTATION), annotations.get(CANCEL_ANNOTATION)}
-    return next(one for one in count(number) if str(one) not in taken)
+    return next(candidate for candidate in count(number) if str(candidate) not in taken)
 
 
 def unapproved(operation: CurrentOperation, desired: Desired, observed: Observed) -> Wait | None:
@@ -126,10 +132,10 @@ def unapproved(operation: CurrentOperation, desired: Desired, observed: Observed
     if desired.spec.approval != "Manual":
         return None
     number, pending = str(operation.sequence), observed.approval
-    given = desired.wish.metadata.annotations.get(APPROVE_ANNOTATION)
-    if given == number and pending is not None and pending.digest == operation.digest:
+    approved = desired.wish.metadata.annotations.get(APPROVE_ANNOTATION)
+    if approved == number and pending is not None and pending.digest == operation.digest:
         return None
-    older = f"; {given} was approved, which is another operation" if given not in (None, number) else ""
+    older = f"; {approved} was approved, which is another operation" if approved not in (None, number) else ""
     text = f"{operation.operation} ({operation.why}) waits for annotation {APPROVE_ANNOTATION}={number}{older}"
     return Wait(WaitReason.WAITING_FOR_APPROVAL, text, approval=pending_of(operation))
 
@@ -171,8 +177,8 @@ def held_back(operation: CurrentOperation, desired: Desired, observed: Observed)
     if left <= 0:
         return None
     attempts = f"attempt {last.attempt + 1} of {desired.spec.jobs.retries + 1} follows"
-    said = f"{last.operation} failed, {_cause(last)}; {attempts}"
-    return Wait(WaitReason.RETRY_LATER, said, left)
+    message = f"{last.operation} failed, {_cause(last)}; {attempts}"
+    return Wait(WaitReason.RETRY_LATER, message, left)
 
 
 def delay_seconds(attempt: int) -> int:
@@ -208,9 +214,9 @@ def no_phase(operation: str, desired: Desired) -> Wait | None:
         return None
     product, phase = desired.product.product, phase_of(operation)
     have = ", ".join(product.phases)
-    said = f"{FIELD}: {product.name} has no phase {phase}, which {operation} needs; it has {have}"
+    message = f"{FIELD}: {product.name} has no phase {phase}, which {operation} needs; it has {have}"
     leave = " (or set spec.deletion.machines to Leave)" if desired.deleting else ", or put the changed fields back"
-    return Wait(WaitReason.NO_SUCH_PHASE, f"{said}: add it to the product file{leave}")
+    return Wait(WaitReason.NO_SUCH_PHASE, f"{message}: add it to the product file{leave}")
 
 
 HOLDS: tuple[Hold, ...] = (paused, running, not_accepted, in_use)
@@ -349,10 +355,12 @@ def plan(desired: Desired, observed: Observed) -> tuple[PlannedStep, ...]:
     counts = [failed_clone(world)]
     if world.applied is None:
         counts.append(next((past for past in world.history if not past.untouched), None))
-    world = replace(world, history=tuple(past for past in world.history if any(past is one for one in counts)))
+    world = replace(world, history=tuple(past for past in world.history if any(past is counted for counted in counts)))
     while len(steps) < LONGEST_PLAN:
-        found = ((duty, due, due.digest(duty.operation, desired)) for duty, due in _due(Situation.of(desired, world)))
-        duty, due, digest = next((one for one in found if one[2] not in steps), (None, None, ""))
+        candidates = (
+            (duty, due, due.digest(duty.operation, desired)) for duty, due in _due(Situation.of(desired, world))
+        )
+        duty, due, digest = next((candidate for candidate in candidates if candidate[2] not in steps), (None, None, ""))
         if duty is None or due is None:
             break
         steps[digest] = PlannedStep(
@@ -369,14 +377,14 @@ def withdrawn(desired: Desired, observed: Observed) -> bool:
     if pending is None or any(hold(desired, observed) is not None for hold in HOLDS):
         return False
     due = _due(Situation.of(desired, observed))
-    return all(one.digest(duty.operation, desired) != pending.digest for duty, one in due)
+    return all(due_step.digest(duty.operation, desired) != pending.digest for duty, due_step in due)
 
 
 def due_of(operation: CurrentOperation, desired: Desired, observed: Observed) -> Due | None:
     """Return what an operation that runs is about; None where that is not due any more."""
     situation = Situation.of(desired, replace(observed, running=None))
-    found = (due for duty, due in _due(situation) if duty.operation == operation.operation)
-    return next((due for due in found if due.digest(operation.operation, desired) == operation.digest), None)
+    candidates = (due for duty, due in _due(situation) if duty.operation == operation.operation)
+    return next((due for due in candidates if due.digest(operation.operation, desired) == operation.digest), None)
 
 
 def _due(situation: Situation) -> Iterator[tuple[Duty, Due]]:

@@ -49,8 +49,8 @@ class KnownProduct:
 
     def playbook(self, operation: str) -> str | None:
         """Return the playbook of an operation, None where the product has no such phase."""
-        found = self.product.phases.get(phase_of(operation))
-        return found.playbook if found is not None else None
+        phase = self.product.phases.get(phase_of(operation))
+        return phase.playbook if phase is not None else None
 
     def groups(self, ours: str) -> tuple[str, ...]:
         """Return what a group of the inventory is called: our name, and the product's."""
@@ -64,11 +64,11 @@ class KnownProduct:
             variables: that operations are given.
         """
         words, vars_ = self.product.variables, self.product.vars
-        given = {*variables, *vars_, *(words[name] for name in (*variables, *vars_) if name in words)}
+        names = {*variables, *vars_, *(words[name] for name in (*variables, *vars_) if name in words)}
         return [
             SpecMistake(f"spec.variables.{name}", f"{self.product.name} requires this variable", "set it")
             for name in self.product.requires
-            if name not in given
+            if name not in names
         ]
 
 
@@ -77,14 +77,14 @@ def phase_of(operation: str) -> str:
     return PHASES.get(operation, operation)
 
 
-def in_config_map(found: Json | None, name: str) -> tuple[KnownProduct | None, Sequence[SpecMistake]]:
+def in_config_map(config_map: Json | None, name: str) -> tuple[KnownProduct | None, Sequence[SpecMistake]]:
     """Return what the product file in a ConfigMap says, None where it cannot be used, and what is wrong with it."""
     field = f"{FIELD}.configMap"
-    if found is None:
+    if config_map is None:
         return None, [SpecMistake(field, f"there is no ConfigMap {name}", f"create it, with the key {KEY}")]
-    text = dig(found, "data", KEY)
+    text = dig(config_map, "data", KEY)
     if not isinstance(text, str) or not text:
-        keys = ", ".join(found.get("data") or {}) or "none"
+        keys = ", ".join(config_map.get("data") or {}) or "none"
         return None, [SpecMistake(field, f"ConfigMap {name} has no key {KEY}", f"add it; it has {keys}")]
     return read_product(text, name)
 
@@ -98,11 +98,12 @@ def read_product(text: str, name: str) -> tuple[KnownProduct | None, tuple[SpecM
     """
     document, problems = parse(Path(KEY), text)
     file, wrong = (None, problems) if problems else validate(document, FILES[KEY])
-    found = list(wrong)
+    findings = list(wrong)
     if file is not None:
-        found += [document.problem(at, said) for at, said in _judged(document)]
+        findings += [document.problem(at, message) for at, message in _judged(document)]
     mistakes = tuple(
-        SpecMistake(FIELD, f"ConfigMap {name}, {KEY}, line {one.line}: {_words(one)}", REMEDY) for one in found
+        SpecMistake(FIELD, f"ConfigMap {name}, {KEY}, line {problem.line}: {_words(problem)}", REMEDY)
+        for problem in findings
     )
     if file is None or mistakes:
         return None, mistakes
@@ -120,8 +121,8 @@ def _judged(document: Document) -> Iterator[Finding]:
     if kind != KIND:
         yield ("product", "kind"), f"executors run playbooks, and no products of kind {kind}; expected {KIND}"
         return
-    for steps, said in NOT_HERE.items():
-        yield from ((place, said) for place, _ in find(content, *steps))
+    for steps, message in NOT_HERE.items():
+        yield from ((place, message) for place, _ in find(content, *steps))
     for at, groups in find(content, "product", "groups"):
         yield from below(at, wrong_groups(groups))
     yield from variables.check_names(content)

@@ -79,7 +79,7 @@ class RestoreAnswer:
 class AskedRestore:
     """An EtcdRestore in its situation. way: by the health of etcd.  backup: None where it cannot be restored."""
 
-    found: Situation
+    situation: Situation
     restore: SeenRestore
     way: RestoreWay | None
     backup: SeenBackup | None
@@ -91,10 +91,10 @@ class AskedRestore:
 
     def down(self) -> tuple[str, str]:
         """Return the machines that are not well, and what is said of each; without those that are given up."""
-        world = self.found.observed
-        said, gone = {**world.ill, **world.lost}, _gone(self.found) if self.way in GIVES_UP else ()
-        names = [host.machine for host in self.found.who.members if host.machine in {*said} - {*gone}]
-        return " ".join(names), "; ".join(f"{name}: {said[name]}" for name in names)
+        world = self.situation.observed
+        reasons, gone = {**world.ill, **world.lost}, _gone(self.situation) if self.way in GIVES_UP else ()
+        names = [host.machine for host in self.situation.who.members if host.machine in {*reasons} - {*gone}]
+        return " ".join(names), "; ".join(f"{name}: {reasons[name]}" for name in names)
 
 
 _WELL_SINCE = "etcd had lost its majority, and has it again"
@@ -109,18 +109,18 @@ CHANGES: dict[tuple[RestoreWay, RestoreWay], str] = {  # of the way when an Etcd
 
 
 def _changed(asked: AskedRestore) -> str:
-    before, half = asked.restore.way, _half_restored(asked.found)
+    before, half = asked.restore.way, _half_restored(asked.situation)
     if before is None or asked.way is None or asked.way == before:
         return ""
     text = f"when it was made, {CHANGES[before, asked.way]}"
     if half or asked.way != ROLLBACK:
-        return f"{text}: {half or 'nothing was restored'}; {_how_to_restore(asked.found)}"
+        return f"{text}: {half or 'nothing was restored'}; {_how_to_restore(asked.situation)}"
     return f"{text}: nothing was restored, and nothing has to be; to go back in time, make another EtcdRestore"
 
 
-def _half_restored(found: Situation) -> str:
+def _half_restored(situation: Situation) -> str:
     """Return what a restore that failed has left, "" where none has."""
-    half = found.observed.unsettled
+    half = situation.observed.unsettled
     if half is None or RESTORED_HALF not in half.parts:
         return ""
     return f"{half.why}, and members of etcd may be of different times"
@@ -129,20 +129,20 @@ def _half_restored(found: Situation) -> str:
 def _not_confirmed(asked: AskedRestore) -> str:
     if asked.restore.confirm:
         return ""
-    lost = f"; {', '.join(_gone(asked.found))} are given up" if asked.way in GIVES_UP else ""
-    newest = newest_verified(asked.found.observed.backups)
+    lost = f"; {', '.join(_gone(asked.situation))} are given up" if asked.way in GIVES_UP else ""
+    newest = newest_verified(asked.situation.observed.backups)
     newer = f"; {newest.name} of {newest.taken} is newer" if newest is not None and newest.taken > asked.taken else ""
     return to_confirm(asked, f"what was written since {asked.taken} would be lost{lost}{newer}{_of_all(asked)}")
 
 
-def sharing(found: Situation) -> tuple[str, ...]:
+def sharing(situation: Situation) -> tuple[str, ...]:
     """Return the clusters that go back together with an EtcdCluster."""
-    return tuple(one.cluster for one in found.observed.clients if not one.leaving)
+    return tuple(client.cluster for client in situation.observed.clients if not client.leaving)
 
 
 def _of_all(asked: AskedRestore) -> str:
     """Return which clusters go back, and which of them lose all that they have; "" where etcd is one cluster's."""
-    names = sharing(asked.found)
+    names = sharing(asked.situation)
     known = asked.backup.clusters if asked.backup is not None else ()
     new = [name for name in names if name not in known]
     if not names:
@@ -153,10 +153,10 @@ def _of_all(asked: AskedRestore) -> str:
 
 def _other_clusters(asked: AskedRestore) -> str:
     """Return which clusters somebody has to confirm besides, or has confirmed although they are none of these."""
-    names, confirmed = sharing(asked.found), asked.restore.clusters
+    names, confirmed = sharing(asked.situation), asked.restore.clusters
     if set(names) == set(confirmed):
         return ""
-    own = asked.found.desired.wish.metadata.name
+    own = asked.situation.desired.wish.metadata.name
     if not names:
         text = f"spec.confirmClusters is {', '.join(confirmed)}, and etcd of {own} has no keys of other clusters"
     else:
@@ -166,10 +166,10 @@ def _other_clusters(asked: AskedRestore) -> str:
 
 def etcd_elsewhere(asked: AskedRestore) -> str:
     """Return that etcd of the cluster is an EtcdCluster, "" where it is not."""
-    ref = asked.found.desired.spec.etcd.cluster_ref
+    ref = asked.situation.desired.spec.etcd.cluster_ref
     if ref is None:
         return ""
-    name = asked.found.desired.wish.metadata.name
+    name = asked.situation.desired.wish.metadata.name
     return (
         f"{name} has its keys in EtcdCluster {ref.name}: delete this EtcdRestore, and name {ref.name} in spec.cluster"
     )
@@ -177,10 +177,12 @@ def etcd_elsewhere(asked: AskedRestore) -> str:
 
 def confirms_another(asked: AskedRestore) -> str:
     """Return which snapshot is confirmed instead of the one that is restored, "" where it is that one."""
-    said = asked.restore.confirm
-    if said == asked.taken:
+    confirmed = asked.restore.confirm
+    if confirmed == asked.taken:
         return ""
-    text = f"spec.confirm is {said}, and the snapshot of EtcdBackup {asked.restore.backup} was taken at {asked.taken}"
+    text = (
+        f"spec.confirm is {confirmed}, and the snapshot of EtcdBackup {asked.restore.backup} was taken at {asked.taken}"
+    )
     loss = "" if asked.way == CLONE else "what was written since then would be lost; "
     return f"{text}: {loss}to confirm that: {_confirming(asked)}"
 
@@ -199,10 +201,10 @@ def of_later_etcd(asked: AskedRestore, own: str) -> str:
 
 
 def _later_etcd(asked: AskedRestore) -> str:
-    text = of_later_etcd(asked, str(asked.found.applied.variables.get(ETCD_VERSION, "")))
+    text = of_later_etcd(asked, str(asked.situation.applied.variables.get(ETCD_VERSION, "")))
     if not text:
         return ""
-    field = "spec.version" if asked.found.desired.etcd_alone else "spec.components.etcd"
+    field = "spec.version" if asked.situation.desired.etcd_alone else "spec.components.etcd"
     upgrade = f"upgrade etcd first ({field}), or " if asked.way == ROLLBACK else ""
     return f"{text}: delete this EtcdRestore, and {upgrade}name an earlier backup"
 
@@ -210,33 +212,33 @@ def _later_etcd(asked: AskedRestore) -> str:
 def _loss_not_known(asked: AskedRestore) -> str:
     if asked.way is not None:
         return ""
-    names, said = asked.down()
-    if set(names.split()) <= set(asked.found.who.leaving):
-        return f"machines that are given up count as lost once they answer no login ({said}): start them, or wait"
-    remedy = f"start them, or give them up: {give_up(asked.found, names)}"
-    return f"nobody knows whether the majority of etcd is lost or only down ({said}): {remedy}"
+    names, reasons = asked.down()
+    if set(names.split()) <= set(asked.situation.who.leaving):
+        return f"machines that are given up count as lost once they answer no login ({reasons}): start them, or wait"
+    remedy = f"start them, or give them up: {give_up(asked.situation, names)}"
+    return f"nobody knows whether the majority of etcd is lost or only down ({reasons}): {remedy}"
 
 
 def _machines_down(asked: AskedRestore) -> str:
-    names, said = asked.down()
-    if not said or asked.way == MAJORITY_LOST:  # who restores it passes over the others
+    names, reasons = asked.down()
+    if not reasons or asked.way == MAJORITY_LOST:  # who restores it passes over the others
         return ""
     if asked.way == ROLLBACK:
-        return f"etcd goes back only while every machine is well ({said}): repair or remove these machines"
-    remedy = f"repair them, or give them up: {give_up(asked.found, names)}"
-    return f"the machines that are left have to answer ({said}): {remedy}"
+        return f"etcd goes back only while every machine is well ({reasons}): repair or remove these machines"
+    remedy = f"repair them, or give them up: {give_up(asked.situation, names)}"
+    return f"the machines that are left have to answer ({reasons}): {remedy}"
 
 
 def operation_runs(asked: AskedRestore) -> str:
     """Return which operation has to end first, "" for none."""
-    running = asked.found.observed.running
+    running = asked.situation.observed.running
     return f"{running.operation} {running.sequence} runs: it begins after its end" if running is not None else ""
 
 
 def wish_refused(asked: AskedRestore) -> str:
     """Return what is wrong with the wish, "" where nothing is."""
-    wait = not_accepted(asked.found.desired, asked.found.observed)
-    kind = asked.found.desired.wish.kind or CLUSTER_DEPLOYMENT.kind
+    wait = not_accepted(asked.situation.desired, asked.situation.observed)
+    kind = asked.situation.desired.wish.kind or CLUSTER_DEPLOYMENT.kind
     return f"its {kind} has mistakes: {wait.message}" if wait is not None else ""
 
 
@@ -254,11 +256,11 @@ RULES = (
     RestoreRule(WaitReason.NOT_ACCEPTED, "Waiting", wish_refused),
     RestoreRule("EtcdElsewhere", "Failed", etcd_elsewhere),
     RestoreRule("SituationChanged", "Failed", _changed),
-    RestoreRule(WaitReason.NOT_RECOVERABLE, "Pending", lambda asked: not_recoverable(asked.found)),
+    RestoreRule(WaitReason.NOT_RECOVERABLE, "Pending", lambda asked: not_recoverable(asked.situation)),
     RestoreRule(
         "BackupNotVerified",
         "Pending",
-        lambda asked: backup_trouble(asked.restore.backup, asked.found.observed.backups),
+        lambda asked: backup_trouble(asked.restore.backup, asked.situation.observed.backups),
     ),
     RestoreRule("LaterEtcd", "Pending", _later_etcd),
     RestoreRule(NOT_CONFIRMED, "Pending", _not_confirmed),
@@ -270,12 +272,12 @@ RULES = (
 )
 
 
-def restore_answer(found: Situation) -> RestoreAnswer | None:
+def restore_answer(situation: Situation) -> RestoreAnswer | None:
     """Return what the EtcdRestore that comes first does now; None where there is none, or it makes a clone."""
-    restore = found.observed.restore
-    if restore is None or restore.source or found.observed.applied is None:
+    restore = situation.observed.restore
+    if restore is None or restore.source or situation.observed.applied is None:
         return None
-    asked = AskedRestore(found, restore, way_of(found), to_restore(restore.backup, found.observed.backups))
+    asked = AskedRestore(situation, restore, way_of(situation), to_restore(restore.backup, situation.observed.backups))
     for rule in RULES:
         if message := rule.message(asked):
             way = asked.way if rule.reason != WaitReason.NOT_ACCEPTED else None  # a wish with mistakes says nothing yet
@@ -283,42 +285,42 @@ def restore_answer(found: Situation) -> RestoreAnswer | None:
     return RestoreAnswer("Waiting", READY, "it begins now", asked.way, _about(asked), asked.taken)
 
 
-def way_of(found: Situation) -> RestoreWay | None:
+def way_of(situation: Situation) -> RestoreWay | None:
     """Return the way back by the health of etcd; None while nobody knows whether machines are lost or only down."""
-    gone = dead(found.desired, found.observed, found.who)
-    if etcd_lost(found.who, gone):
-        return ALL_LOST if CONTROL_PLANE in roles_lost(found.who, gone) else MAJORITY_LOST
-    if CONTROL_PLANE in roles_lost(found.who, gone):
+    gone = dead(situation.desired, situation.observed, situation.who)
+    if etcd_lost(situation.who, gone):
+        return ALL_LOST if CONTROL_PLANE in roles_lost(situation.who, gone) else MAJORITY_LOST
+    if CONTROL_PLANE in roles_lost(situation.who, gone):
         return ROLLBACK  # once there are control planes: etcd is whole
-    return None if majority_in_doubt(found.desired, found.observed, found.who) else ROLLBACK
+    return None if majority_in_doubt(situation.desired, situation.observed, situation.who) else ROLLBACK
 
 
 def _about(asked: AskedRestore) -> tuple[str, ...]:
     if asked.way in GIVES_UP:
-        return tuple(_gone(asked.found))
-    members = [host.machine for host in asked.found.who.members if GROUPS[ETCD] in host.groups]
+        return tuple(_gone(asked.situation))
+    members = [host.machine for host in asked.situation.who.members if GROUPS[ETCD] in host.groups]
     return tuple(members) if asked.way == ROLLBACK else ()
 
 
-def _gone(found: Situation) -> list[str]:
-    return [host.machine for host in dead(found.desired, found.observed, found.who)]
+def _gone(situation: Situation) -> list[str]:
+    return [host.machine for host in dead(situation.desired, situation.observed, situation.who)]
 
 
-def not_recoverable(found: Situation) -> str:
+def not_recoverable(situation: Situation) -> str:
     """Return why a cluster cannot be recovered from what it has lost; "" where it can."""
-    gone = dead(found.desired, found.observed, found.who)
-    roles = roles_lost(found.who, gone)
-    ref = found.desired.spec.etcd.cluster_ref
+    gone = dead(situation.desired, situation.observed, situation.who)
+    roles = roles_lost(situation.who, gone)
+    ref = situation.desired.spec.etcd.cluster_ref
     if CONTROL_PLANE in roles and ref is not None:
         return PLANES_LOST.format(ref.name)
     if CONTROL_PLANE in roles:
-        return authority_lost(found.observed.authority if is_wanted(found.desired.wish) else None)
+        return authority_lost(situation.observed.authority if is_wanted(situation.desired.wish) else None)
     if ETCD not in roles:
         return ""
-    if found.desired.etcd_alone:
+    if situation.desired.etcd_alone:
         return ALL_MEMBERS_LOST
-    planes = [host.machine for host in found.who.members if GROUPS[CONTROL_PLANE] in host.groups]
-    return MEMBERS_LOST.format(give_up(found, " ".join(planes)))
+    planes = [host.machine for host in situation.who.members if GROUPS[CONTROL_PLANE] in host.groups]
+    return MEMBERS_LOST.format(give_up(situation, " ".join(planes)))
 
 
 def authority_lost(state: AuthorityState | None) -> str:
@@ -332,25 +334,25 @@ def authority_lost(state: AuthorityState | None) -> str:
     return "" if state.usable else CAS_UNUSABLE.format(state.message)
 
 
-def restore(found: Situation) -> Due | None:
+def restore(situation: Situation) -> Due | None:
     """Return the restore that an EtcdRestore asks for on a cluster that is well; else what a failed one left."""
-    answer, members = restore_answer(found), found.who.members
+    answer, members = restore_answer(situation), situation.who.members
     if answer is not None and answer.begins and answer.way == ROLLBACK:
-        asked = found.observed.restore
+        asked = situation.observed.restore
         name = asked.name if asked is not None else ""
-        due = step(found, f"EtcdRestore {name}: back to {answer.taken}", members)
-        return restoring(found, replace(due, once=True))
-    half = _half_restored(found)
+        due = step(situation, f"EtcdRestore {name}: back to {answer.taken}", members)
+        return restoring(situation, replace(due, once=True))
+    half = _half_restored(situation)
     if not half:
         return None
-    held = f"EtcdRestore {answer.reason}: {answer.message}" if answer is not None else _how_to_restore(found)
-    return replace(step(found, half, members), wait=Wait(WaitReason.FAILED, f"{half}: {held}"))
+    held = f"EtcdRestore {answer.reason}: {answer.message}" if answer is not None else _how_to_restore(situation)
+    return replace(step(situation, half, members), wait=Wait(WaitReason.FAILED, f"{half}: {held}"))
 
 
-def restoring(found: Situation, due: Due) -> Due:
+def restoring(situation: Situation, due: Due) -> Due:
     """Return what is due with the snapshot that the EtcdRestore names, confirmed; without it where there is none."""
-    asked = found.observed.restore
-    backup = to_restore(asked.backup, found.observed.backups) if asked is not None else None
+    asked = situation.observed.restore
+    backup = to_restore(asked.backup, situation.observed.backups) if asked is not None else None
     if asked is None or backup is None:
         return due
     return with_snapshot(due, asked, backup)
@@ -363,32 +365,34 @@ def with_snapshot(due: Due, asked: SeenRestore, backup: SeenBackup) -> Due:
     return replace(due, variables=variables, snapshot=snapshot, more={"backup": backup.uid, "restore": asked.uid})
 
 
-def restorable(found: Situation) -> Wait | None:
+def restorable(situation: Situation) -> Wait | None:
     """Wait until an EtcdRestore names a backup for the loss of etcd's majority, and somebody has confirmed it."""
-    if why := not_recoverable(found):
+    if why := not_recoverable(situation):
         return Wait(WaitReason.NOT_RECOVERABLE, why)
-    half, asked, answer = found.observed.unsettled, found.observed.restore, restore_answer(found)
-    gone = dead(found.desired, found.observed, found.who)
-    if not etcd_lost(found.who, gone):
+    half, asked, answer = situation.observed.unsettled, situation.observed.restore, restore_answer(situation)
+    gone = dead(situation.desired, situation.observed, situation.who)
+    if not etcd_lost(situation.who, gone):
         return None  # control planes alone were lost, which have no data
-    planes = CONTROL_PLANE in roles_lost(found.who, gone)
-    lost = f"{'all control planes are lost' if planes else 'etcd has lost its majority'} ({', '.join(_gone(found))})"
+    planes = CONTROL_PLANE in roles_lost(situation.who, gone)
+    lost = (
+        f"{'all control planes are lost' if planes else 'etcd has lost its majority'} ({', '.join(_gone(situation))})"
+    )
     if half is not None and half.lost:
         lost += f"; {half.why}"
     if asked is None or answer is None:
-        return Wait(WaitReason.RESTORE_NOT_NAMED, f"{lost}: {_how_to_restore(found)}")
+        return Wait(WaitReason.RESTORE_NOT_NAMED, f"{lost}: {_how_to_restore(situation)}")
     return None if answer.begins else answer.wait(asked.name, f"{lost}: ")
 
 
-def _how_to_restore(found: Situation) -> str:
+def _how_to_restore(situation: Situation) -> str:
     """Return how somebody asks for a restore of the newest backup."""
-    newest = newest_verified(found.observed.backups)
+    newest = newest_verified(situation.observed.backups)
     if newest is None:
         return "there is no EtcdBackup that is Verified, so nothing can be restored: start the machines again"
-    name = found.desired.wish.metadata.name
-    meta = {"generateName": f"{name}-", "namespace": _namespace(found)}
+    name = situation.desired.wish.metadata.name
+    meta = {"generateName": f"{name}-", "namespace": _namespace(situation)}
     spec: dict[str, object] = {"cluster": name, "backup": newest.name, "confirm": newest.taken}
-    if names := sharing(found):
+    if names := sharing(situation):
         spec["confirmClusters"] = [*names]
     body = {"apiVersion": ETCD_RESTORE.api_version, "kind": ETCD_RESTORE.kind, "metadata": meta, "spec": spec}
     command = f"echo '{json.dumps(body)}' | kubectl create -f -"
@@ -406,16 +410,16 @@ def to_confirm(asked: AskedRestore, what: str) -> str:
 def _confirming(asked: AskedRestore) -> str:
     """Return the command that confirms an EtcdRestore."""
     spec: dict[str, object] = {"confirm": asked.taken}
-    if (asked.way != CLONE and sharing(asked.found)) or asked.restore.clusters:
-        spec["confirmClusters"] = [*sharing(asked.found)]
+    if (asked.way != CLONE and sharing(asked.situation)) or asked.restore.clusters:
+        spec["confirmClusters"] = [*sharing(asked.situation)]
     body = json.dumps({"spec": spec})
-    return f"`kubectl patch ver {asked.restore.name} -n {_namespace(asked.found)} --type=merge -p '{body}'`"
+    return f"`kubectl patch ver {asked.restore.name} -n {_namespace(asked.situation)} --type=merge -p '{body}'`"
 
 
-def give_up(found: Situation, machines: str) -> str:
+def give_up(situation: Situation, machines: str) -> str:
     """Return the command that gives machines up, whose names a space separates."""
-    return f"`kubectl annotate vma {machines} -n {_namespace(found)} {REPLACE_ANNOTATION}=lost`"
+    return f"`kubectl annotate vma {machines} -n {_namespace(situation)} {REPLACE_ANNOTATION}=lost`"
 
 
-def _namespace(found: Situation) -> str:
-    return found.desired.wish.metadata.namespace
+def _namespace(situation: Situation) -> str:
+    return situation.desired.wish.metadata.namespace

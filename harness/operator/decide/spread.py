@@ -32,12 +32,12 @@ class Spreading:
     asked: bool = False
 
     @staticmethod
-    def of(wanted: Json) -> Spreading:
+    def of(machine_set: Json) -> Spreading:
         """Return what a set says, as a MachineSet or a ClusterDeployment has it."""
-        said = wanted.get("failureDomains")
-        if said is None:
-            return Spreading(domains=tuple(dig(wanted, "machines", "kubevirt", "zones") or ()))
-        own = FailureDomains.model_validate(said)
+        domains = machine_set.get("failureDomains")
+        if domains is None:
+            return Spreading(domains=tuple(dig(machine_set, "machines", "kubevirt", "zones") or ()))
+        own = FailureDomains.model_validate(domains)
         return Spreading(own.topology_key, own.policy == "Required", own.domains, asked=True)
 
     def domain_of(self, machine: Json) -> str:
@@ -45,12 +45,12 @@ class Spreading:
 
         A machine that is not a virtual machine is a host of its own.
         """
-        found = str(dig(machine, "metadata", "labels", self.key) or "")
-        if not found and self.key == HOSTNAME_LABEL:
+        domain = str(dig(machine, "metadata", "labels", self.key) or "")
+        if not domain and self.key == HOSTNAME_LABEL:
             made = dig(machine, "spec", "kubevirt") or dig(machine, "spec", "through")
             name = machine["metadata"]["name"]
-            found = str(dig(machine, "status", "infrastructure", "node") or "") if made else name
-        return found if not self.domains or found in self.domains else ""
+            domain = str(dig(machine, "status", "infrastructure", "node") or "") if made else name
+        return domain if not self.domains or domain in self.domains else ""
 
     def known(self, machines: Iterable[Json]) -> tuple[str, ...]:
         """Return the domains that there are: those that the set names, or that Machines are in."""
@@ -98,22 +98,22 @@ def leaving_in_order(machines: Sequence[tuple[str, str]], first: int) -> list[st
     gone = [left.pop(0) for _ in range(first)]
     while left:
         counts = Counter(domain for _, domain in left)
-        chosen = max(left, key=lambda one: counts[one[1]])  # the first of several
+        chosen = max(left, key=lambda machine: counts[machine[1]])  # the first of several
         left.remove(chosen)
         gone.append(chosen)
     return [name for name, _ in gone]
 
 
-def spread_of(wanted: Json, own: Sequence[Json], others: Iterable[Json] = ()) -> Said | None:
+def spread_of(machine_set: Json, own: Sequence[Json], others: Iterable[Json] = ()) -> Said | None:
     """Return whether the machines of a set are spread as it asks, None where it asks for nothing.
 
     Args:
         own: Machines that it has.  others: that it could have.
     """
-    spreading, replicas = Spreading.of(wanted), int(wanted.get("replicas", 1))
+    spreading, replicas = Spreading.of(machine_set), int(machine_set.get("replicas", 1))
     if not spreading.asked:
         return None
-    name, known = f"set {wanted['name']}", spreading.known((*own, *others))
+    name, known = f"set {machine_set['name']}", spreading.known((*own, *others))
     unknown = [machine["metadata"]["name"] for machine in own if not spreading.domain_of(machine)]
     if unknown:
         remedy = f"label the Machine with {spreading.key}"
@@ -128,22 +128,22 @@ def spread_of(wanted: Json, own: Sequence[Json], others: Iterable[Json] = ()) ->
     over = {domain: names for domain, names in where_each.items() if len(names) > most}
     if over:
         crowded = "; ".join(f"{domain} has {first_names(names)}" for domain, names in over.items())
-        said = f"{name}: {crowded}, of {len(own)} machines in {len(known)} domains of {spreading.key}"
-        return False, "TooManyInOne", f"{said}: add machines in others, and replace some of these"
+        message = f"{name}: {crowded}, of {len(own)} machines in {len(known)} domains of {spreading.key}"
+        return False, "TooManyInOne", f"{message}: add machines in others, and replace some of these"
     if spreading.required and replicas > max(len(known), len(own)):
         there = ", ".join(known) or "none"
-        said = f"{name}: {replicas} machines need as many domains of {spreading.key}, and there are {there}"
-        return False, "TooFewDomains", f"{said}: add Machines in others, or set failureDomains.policy to Preferred"
+        message = f"{name}: {replicas} machines need as many domains of {spreading.key}, and there are {there}"
+        return False, "TooFewDomains", f"{message}: add Machines in others, or set failureDomains.policy to Preferred"
     return True, "Spread", _counts(where_each)
 
 
-def together(said: Iterable[Said]) -> Said:
+def together(conditions: Iterable[Said]) -> Said:
     """Return one condition of those of several sets."""
-    found = list(said)
+    answers = list(conditions)
     for status in (False, None):
-        if some := [one for one in found if one[0] is status]:
-            return status, some[0][1], "; ".join(one[2] for one in some)
-    return (True, "Spread", "") if found else (True, "NotAsked", "")
+        if some := [answer for answer in answers if answer[0] is status]:
+            return status, some[0][1], "; ".join(answer[2] for answer in some)
+    return (True, "Spread", "") if answers else (True, "NotAsked", "")
 
 
 def _counts(where_each: Mapping[str, Sequence[str]]) -> str:

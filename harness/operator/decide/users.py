@@ -45,34 +45,38 @@ def secret_name(user: ClusterUser) -> str:
 
 def bindings_of(user: ClusterUser) -> list[tuple[Resource, Json]]:
     """Return what binds a user's roles in its cluster."""
-    return [_binding(user, one, namespace) for one in user.spec.bindings for namespace in (one.namespaces or (None,))]
+    return [
+        _binding(user, binding, namespace)
+        for binding in user.spec.bindings
+        for namespace in (binding.namespaces or (None,))
+    ]
 
 
-def _binding(user: ClusterUser, one: UserBinding, namespace: str | None) -> tuple[Resource, Json]:
+def _binding(user: ClusterUser, binding: UserBinding, namespace: str | None) -> tuple[Resource, Json]:
     kind = ROLE_BINDING if namespace is not None else CLUSTER_ROLE_BINDING
-    about = hashlib.sha256(f"{user.metadata.uid}/{one.kind}/{one.name}".encode()).hexdigest()[:10]
+    about = hashlib.sha256(f"{user.metadata.uid}/{binding.kind}/{binding.name}".encode()).hexdigest()[:10]
     labels = {USER_LABEL: user.metadata.uid, LABEL_MANAGED: MANAGED_BY}
-    role = {"apiGroup": RBAC, "kind": one.kind, "name": one.name}
+    role = {"apiGroup": RBAC, "kind": binding.kind, "name": binding.name}
     subjects = [{"apiGroup": RBAC, "kind": "User", "name": name_of(user)}]
     name = f"vmatrix-user-{user.metadata.name[:40]}-{about}"
     return kind, kind.manifest(name, namespace or "", labels=labels, roleRef=role, subjects=subjects)
 
 
-def renewal_of(user: ClusterUser, found: Credentials | None, authority: bytes, now: datetime) -> datetime | None:
+def renewal_of(user: ClusterUser, credentials: Credentials | None, authority: bytes, now: datetime) -> datetime | None:
     """Return when a user's certificate is to be renewed; None: now, because it is of no use any more.
 
     Args:
-        found: what the Secret has.  authority: the cluster's CAs, as PEM.
+        credentials: what the Secret has.  authority: the cluster's CAs, as PEM.
     """
-    if found is None:
+    if credentials is None:
         return None
     try:
-        certificate = x509.load_pem_x509_certificate(found.certificate)
-        key = serialization.load_pem_private_key(found.key, password=None)
+        certificate = x509.load_pem_x509_certificate(credentials.certificate)
+        key = serialization.load_pem_private_key(credentials.key, password=None)
         issuers = x509.load_pem_x509_certificates(authority)
     except (ValueError, TypeError):
         return None
-    if key.public_key() != certificate.public_key() or not any(signed_by(certificate, one) for one in issuers):
+    if key.public_key() != certificate.public_key() or not any(signed_by(certificate, issuer) for issuer in issuers):
         return None
     names = [_attributes(certificate, oid) for oid in (NameOID.COMMON_NAME, NameOID.ORGANIZATION_NAME)]
     if names != [[name_of(user)], sorted(user.spec.groups)]:
@@ -83,12 +87,12 @@ def renewal_of(user: ClusterUser, found: Credentials | None, authority: bytes, n
 
 
 def _attributes(certificate: x509.Certificate, oid: x509.ObjectIdentifier) -> list[str]:
-    return sorted(str(one.value) for one in certificate.subject.get_attributes_for_oid(oid))
+    return sorted(str(attribute.value) for attribute in certificate.subject.get_attributes_for_oid(oid))
 
 
-def expiry_of(found: Credentials) -> datetime:
+def expiry_of(credentials: Credentials) -> datetime:
     """Return when a certificate expires."""
-    return x509.load_pem_x509_certificate(found.certificate).not_valid_after_utc
+    return x509.load_pem_x509_certificate(credentials.certificate).not_valid_after_utc
 
 
 def endpoint_of(kubeconfig: bytes, url: str = "") -> Json:
@@ -98,9 +102,9 @@ def endpoint_of(kubeconfig: bytes, url: str = "") -> Json:
         url: of the endpoint, which is the server then; "" for none.
     """
     whole: Any = yaml.safe_load(kubeconfig)
-    context = next(one["context"] for one in whole["contexts"] if one["name"] == whole["current-context"])
-    found: Json = next(one["cluster"] for one in whole["clusters"] if one["name"] == context["cluster"])
-    return {**found, "server": url} if url else found
+    context = next(entry["context"] for entry in whole["contexts"] if entry["name"] == whole["current-context"])
+    cluster: Json = next(entry["cluster"] for entry in whole["clusters"] if entry["name"] == context["cluster"])
+    return {**cluster, "server": url} if url else cluster
 
 
 def kubeconfig_of(user: ClusterUser, endpoint: Json, credentials: Credentials) -> bytes:

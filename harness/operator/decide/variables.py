@@ -62,15 +62,15 @@ class KnownReleases:
         """Return the versions of all components for a version of Kubernetes; only the defaults for an unknown one."""
         return {**self.defaults, **self.kubernetes.get(version, {})}
 
-    def hops(self, running: str, wanted: str) -> tuple[str, ...]:
+    def hops(self, running: str, target: str) -> tuple[str, ...]:
         """Return the versions that an upgrade goes through, the wanted one last: one minor at a time.
 
         Empty when the table knows no such way: back, or past a minor that it does not have.
         """
-        if numbers(running) >= numbers(wanted):
+        if numbers(running) >= numbers(target):
             return ()
         major, minor = numbers(running)[:2]
-        way = [wanted]
+        way = [target]
         while numbers(way[0])[:2] > (major, minor + 1):
             if way[0] not in self.minors:
                 return ()
@@ -90,8 +90,8 @@ def of_matrix() -> KnownReleases:
     releases = next(axis for axis in axes if axis.name == KUBERNETES).values
     others = (value for axis in axes if axis.name != KUBERNETES for value in axis.values)
     return KnownReleases(
-        {one.id: _versions(one.vars) for one in releases},
-        {one.id: one.before["minor"] for one in releases if "minor" in one.before},
+        {release.id: _versions(release.vars) for release in releases},
+        {release.id: release.before["minor"] for release in releases if "minor" in release.before},
         {name: version for value in others for name, version in _versions(value.vars).items()},
     )
 

@@ -139,8 +139,8 @@ class OperationFolder:
     @property
     def hosts(self) -> dict[str, dict[str, Any]]:
         """Return each machine's variables, by name."""
-        found: dict[str, dict[str, Any]] = self.inventory["all"]["hosts"]
-        return found
+        hosts: dict[str, dict[str, Any]] = self.inventory["all"]["hosts"]
+        return hosts
 
     @staticmethod
     def load(path: Path) -> OperationFolder:
@@ -154,10 +154,10 @@ class OperationFolder:
         hosts = whole.get("hosts") if isinstance(whole, dict) else None
         if not isinstance(hosts, dict) or not hosts:
             raise BadInput(f"{path / HOSTS}: all.hosts has no machine", hint=HINT)
-        for name, given in hosts.items():
-            if given is not None and not isinstance(given, dict):
+        for name, variables_of_host in hosts.items():
+            if variables_of_host is not None and not isinstance(variables_of_host, dict):
                 raise BadInput(f"{path / HOSTS}: all.hosts.{name} is not a mapping of variables", hint=HINT)
-        inventory["all"]["hosts"] = {name: dict(given or {}) for name, given in hosts.items()}
+        inventory["all"]["hosts"] = {name: dict(variables_of_host or {}) for name, variables_of_host in hosts.items()}
         try:
             words: dict[str, Any] = {key: str(told[key]) for key in WORDS}
             seconds, through = float(told["deadlineSeconds"]), dict(told.get("through") or {})
@@ -185,10 +185,10 @@ def _product(file: Path) -> KnownProduct | None:
 
 
 def _mapping(file: Path) -> dict[str, Any]:
-    found = yaml_text.document(read_text(file), file, hint=HINT)
-    if not isinstance(found, dict):
+    mapping = yaml_text.document(read_text(file), file, hint=HINT)
+    if not isinstance(mapping, dict):
         raise BadInput(f"{file}: it is not a mapping", hint=HINT)
-    return found
+    return mapping
 
 
 def files_of(execution: Execution) -> dict[str, str]:
@@ -197,7 +197,9 @@ def files_of(execution: Execution) -> dict[str, str]:
     names: dict[str, tuple[str, ...]] = {
         group: product.groups(group) if product is not None else (group,) for group in GROUPS
     }
-    groups: dict[str, dict[str, Json]] = {name: {"hosts": {}} for found in names.values() for name in found}
+    groups: dict[str, dict[str, Json]] = {
+        name: {"hosts": {}} for groups_of_product in names.values() for name in groups_of_product
+    }
     hosts: dict[str, Json] = {}
     for host in execution.hosts:
         where = {"ansible_host": host.address, "ansible_port": host.port, "ansible_user": host.user}

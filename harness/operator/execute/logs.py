@@ -45,28 +45,28 @@ def packed(text: str, most: int = MOST_BYTES) -> bytes:
 
 def write(cluster: Cluster, namespace: str, job: str, text: str, end: Termination) -> None:
     """Keep a log and the end that it explains; the ConfigMap is there already."""
-    found = cluster.get(CONFIG_MAP, log_name(job), namespace)
-    if found is not None:
+    config_map = cluster.get(CONFIG_MAP, log_name(job), namespace)
+    if config_map is not None:
         content = {"binaryData": {FILE: base64.b64encode(packed(text)).decode()}, "data": {END: end.to_text()}}
-        cluster.replace(CONFIG_MAP, {**found, **content})
+        cluster.replace(CONFIG_MAP, {**config_map, **content})
 
 
 def read(cluster: Cluster, namespace: str, job: str) -> KeptLog | None:
     """Return what is kept of a Job's operation; None where nothing is: it has not ended, or was killed."""
-    found = cluster.get(CONFIG_MAP, log_name(job), namespace)
-    return kept_in(found) if found is not None else None
+    config_map = cluster.get(CONFIG_MAP, log_name(job), namespace)
+    return kept_in(config_map) if config_map is not None else None
 
 
-def text_in(found: Json | None) -> str | None:
+def text_in(config_map: Json | None) -> str | None:
     """Return the text that a log's ConfigMap has; None where there is none."""
-    data: Mapping[str, str] = (found or {}).get("binaryData") or {}
+    data: Mapping[str, str] = (config_map or {}).get("binaryData") or {}
     return gzip.decompress(base64.b64decode(data[FILE])).decode("utf-8", "replace") if FILE in data else None
 
 
-def kept_in(found: Json) -> KeptLog | None:
+def kept_in(config_map: Json) -> KeptLog | None:
     """Return what a log's ConfigMap has; None where nothing was written into it."""
-    text = text_in(found)
-    return KeptLog(text, Termination.parse((found.get("data") or {}).get(END, ""))) if text is not None else None
+    text = text_in(config_map)
+    return KeptLog(text, Termination.parse((config_map.get("data") or {}).get(END, ""))) if text is not None else None
 
 
 STARTED = frozenset({"Running", "Succeeded", "Failed"})
@@ -87,13 +87,15 @@ def show_log_of(cluster: Cluster, namespace: str, name: str, which: str, show: S
     Raises:
         BadInput: there is nothing of it, or `which` is neither.
     """
-    wanted = name.removeprefix(DELIVERY_PREFIX)
-    is_cluster = wanted == name and any(cluster.get(kind, name, namespace) is not None for kind in DECLARED)
-    delivery = cluster.get(DELIVERY, wanted, namespace) if not is_cluster else None
+    object_name = name.removeprefix(DELIVERY_PREFIX)
+    is_cluster = object_name == name and any(cluster.get(kind, name, namespace) is not None for kind in DECLARED)
+    delivery = cluster.get(DELIVERY, object_name, namespace) if not is_cluster else None
     if delivery is not None:
         show_build_log(cluster, namespace, delivery, which.lower(), show)
-    elif wanted != name:
-        raise BadInput(f"there is no Delivery {wanted} in {namespace}", hint="`kubectl get deliveries -A` lists them")
+    elif object_name != name:
+        raise BadInput(
+            f"there is no Delivery {object_name} in {namespace}", hint="`kubectl get deliveries -A` lists them"
+        )
     elif which and not which.isdecimal():
         raise BadInput(f"{which} is not the number of an operation", hint="`kubectl get vcl -o yaml` has the history")
     else:
@@ -135,10 +137,10 @@ def show_build_log(cluster: Cluster, namespace: str, delivery: Json, revision: s
     Raises:
         BadInput: there is nothing of it.
     """
-    entries = [one for one in dig(delivery, "status", "history") or () if one["revision"].startswith(revision)]
+    entries = [entry for entry in dig(delivery, "status", "history") or () if entry["revision"].startswith(revision)]
     name = delivery["metadata"]["name"]
     if not entries or not entries[0].get("job"):
-        known = ", ".join(one["revision"][:12] for one in dig(delivery, "status", "history") or ()) or "none"
+        known = ", ".join(entry["revision"][:12] for entry in dig(delivery, "status", "history") or ()) or "none"
         what = f"revision {revision}" if revision else "any revision"
         raise BadInput(f"nothing is known of {what} of Delivery {name} in {namespace}", hint=f"known: {known}")
     entry = entries[0]
@@ -156,8 +158,8 @@ def show_build_log(cluster: Cluster, namespace: str, delivery: Json, revision: s
 
 def containers_of(spec: Json) -> list[str]:
     """Return the containers of a pod's spec that come to an end, in the order in which they run."""
-    first = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") != "Always"]
-    return [one["name"] for one in (*first, *(spec.get("containers") or ()))]
+    first = [container for container in spec.get("initContainers") or () if container.get("restartPolicy") != "Always"]
+    return [container["name"] for container in (*first, *(spec.get("containers") or ()))]
 
 
 def _over(job: Json) -> bool:
@@ -167,15 +169,17 @@ def _over(job: Json) -> bool:
 def _job_of(cluster: Cluster, namespace: str, name: str, sequence: int | None) -> str:
     """Return the Job of the last attempt at an operation; its log outlives it."""
     of_cluster = f"{CLUSTER_LABEL}={name}"
-    found = {_number(job): job["metadata"]["name"] for job in cluster.list(JOB, namespace, labels=of_cluster).items}
+    job_names = {_number(job): job["metadata"]["name"] for job in cluster.list(JOB, namespace, labels=of_cluster).items}
     for kept in cluster.list(CONFIG_MAP, namespace, labels=f"{of_cluster},{KEEPS_LABEL}=log").items:
-        found.setdefault(_number(kept), kept["metadata"]["name"].removesuffix(log_name("")))
-    wanted = [number for number in found if sequence is None or number[0] == sequence]
-    if not wanted:
+        job_names.setdefault(_number(kept), kept["metadata"]["name"].removesuffix(log_name("")))
+    numbers = [number for number in job_names if sequence is None or number[0] == sequence]
+    if not numbers:
         what = "any operation" if sequence is None else f"operation {sequence}"
-        known = ", ".join(str(number) for number in sorted({one for one, _ in found})) or "none"
+        known = (
+            ", ".join(str(number) for number in sorted({sequence_known for sequence_known, _ in job_names})) or "none"
+        )
         raise BadInput(f"nothing is known of {what} of cluster {name} in {namespace}", hint=f"known: {known}")
-    return str(found[max(wanted)])
+    return str(job_names[max(numbers)])
 
 
 def _number(obj: Json) -> tuple[int, int]:
@@ -237,5 +241,5 @@ def _has_begun(pod: Json, container: str) -> bool:
     if phase(pod) in STARTED:
         return True
     statuses = dig(pod, "status", "initContainerStatuses") or ()
-    states = [one.get("state") or {} for one in statuses if one["name"] == container]
+    states = [status.get("state") or {} for status in statuses if status["name"] == container]
     return any("running" in state or "terminated" in state for state in states)

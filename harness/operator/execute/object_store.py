@@ -163,7 +163,7 @@ def _told_by(error: Any) -> tuple[str, str]:
     return status if known else code, str(told.get("Message", ""))
 
 
-def trouble(where: S3Destination, code: str, said: str) -> StoreTrouble:
+def trouble(where: S3Destination, code: str, message: str) -> StoreTrouble:
     """Return a failure of a bucket as an error of ours."""
     kind = kind_of(code)
     names = {
@@ -173,7 +173,7 @@ def trouble(where: S3Destination, code: str, said: str) -> StoreTrouble:
         "secret": where.secret_ref.name,
     }
     made = StoreMistake if kind.blame is Blame.USER else StoreDown
-    error = made(f"{where.url}: {kind.message.format(**names)} ({code}: {said})", hint=kind.hint.format(**names))
+    error = made(f"{where.url}: {kind.message.format(**names)} ({code}: {message})", hint=kind.hint.format(**names))
     error.reason = kind.reason
     return error
 
@@ -196,7 +196,7 @@ def telling(where: S3Destination) -> Iterator[None]:
         cause = error.__cause__ or error.__context__
         if isinstance(error, Boto3Error) and isinstance(cause, ClientError):
             raise trouble(where, *_told_by(cause)) from error
-        names = [one.__name__ for one in type(error).__mro__]
+        names = [error_class.__name__ for error_class in type(error).__mro__]
         code = next((name for name in names if kind_of(name) is not UNKNOWN), type(error).__name__)
         raise trouble(where, code, str(error)) from error
 
@@ -249,14 +249,14 @@ def connect(where: S3Destination, secrets: Path) -> Any:
 
 def _secret(path: Path, name: str) -> str:
     try:
-        found = path.read_text(encoding="utf-8").strip()
+        key = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
-        found = ""
-    if not found:
+        key = ""
+    if not key:
         error = StoreMistake(f"Secret {name} has no {path.name}", hint=f"add it: {ACCESS_KEY}, {SECRET_KEY}")
         error.reason = "WrongCredentials"
         raise error
-    return found
+    return key
 
 
 @dataclass(frozen=True)
@@ -292,10 +292,10 @@ class Bucket:
         with self._sealed(source) as sealed:
             with telling(self.where):
                 self.client.upload_file(str(sealed), self.where.bucket, self.key(file), ExtraArgs=more, Config=limits)
-            wanted, stored = (sha256_of(sealed), sealed.stat().st_size), _digest(self._content(file))
-        if wanted != stored:
+            sent, stored = (sha256_of(sealed), sealed.stat().st_size), _digest(self._content(file))
+        if sent != stored:
             error = StoreDown(
-                f"{self.where.url}/{file}: the server has {stored[1]} bytes that are not the {wanted[1]} it was given",
+                f"{self.where.url}/{file}: the server has {stored[1]} bytes that are not the {sent[1]} it was given",
                 hint="see the server's disks; the operation is repeated",
             )
             error.reason = "StoreFailed"
@@ -351,20 +351,22 @@ class Bucket:
             StoreTrouble: see `FAILURES`.
         """
         until = [self._delete_version(self.key(file), version) for version in self._versions(self.key(file))]
-        return max((one for one in until if one is not None), default=None)
+        return max((moment for moment in until if moment is not None), default=None)
 
     def abort_uploads(self, folder: str) -> int:
         """Delete the parts of uploads below a folder that never ended; return how many uploads there were."""
         pages = self.client.get_paginator("list_multipart_uploads")
         with telling(self.where):
-            found = [
-                one
+            uploads = [
+                upload
                 for page in pages.paginate(Bucket=self.where.bucket, Prefix=self.key(f"{folder}/"))
-                for one in page.get("Uploads") or ()
+                for upload in page.get("Uploads") or ()
             ]
-            for one in found:
-                self.client.abort_multipart_upload(Bucket=self.where.bucket, Key=one["Key"], UploadId=one["UploadId"])
-        return len(found)
+            for upload in uploads:
+                self.client.abort_multipart_upload(
+                    Bucket=self.where.bucket, Key=upload["Key"], UploadId=upload["UploadId"]
+                )
+        return len(uploads)
 
     def _versions(self, key: str) -> list[str | None]:
         """Return the versions of an object, those that only hide it included; None for the one of a plain bucket."""
@@ -372,13 +374,16 @@ class Bucket:
             with telling(self.where):
                 pages = self.client.get_paginator("list_object_versions").paginate(Bucket=self.where.bucket, Prefix=key)
                 all_of = [
-                    one for page in pages for kind in ("Versions", "DeleteMarkers") for one in page.get(kind) or ()
+                    version
+                    for page in pages
+                    for kind in ("Versions", "DeleteMarkers")
+                    for version in page.get(kind) or ()
                 ]
         except StoreMistake as error:
             if error.reason != "NotOffered":
                 raise
             return [None]  # a server without versions
-        return [one["VersionId"] for one in all_of if one["Key"] == key]
+        return [version["VersionId"] for version in all_of if version["Key"] == key]
 
     def _delete_version(self, key: str, version: str | None) -> str | None:
         which = {"Bucket": self.where.bucket, "Key": key, **({"VersionId": version} if version is not None else {})}
@@ -397,10 +402,10 @@ class Bucket:
         """Return until when a version is locked, None where it is not, or where nobody may know."""
         try:
             with telling(self.where):
-                found = self.client.get_object_retention(**which)["Retention"]
+                retention = self.client.get_object_retention(**which)["Retention"]
         except StoreTrouble:
             return None  # the deletion's own error is raised: it says more
-        return stamp(found["RetainUntilDate"])
+        return stamp(retention["RetainUntilDate"])
 
     def _encryption(self) -> dict[str, str]:
         """Return what the server is told of its own encryption."""
@@ -410,8 +415,8 @@ class Bucket:
 
     def _content(self, file: str) -> Iterator[bytes]:
         with telling(self.where):
-            found = self.client.get_object(Bucket=self.where.bucket, Key=self.key(file))
-            yield from found["Body"].iter_chunks(CHUNK)
+            stored = self.client.get_object(Bucket=self.where.bucket, Key=self.key(file))
+            yield from stored["Body"].iter_chunks(CHUNK)
 
     @contextmanager
     def _sealed(self, source: Path) -> Iterator[Path]:

@@ -82,11 +82,11 @@ def _container(execution: Execution) -> Json:
     words = ["operator", "execute", "--from", INPUTS, "--work", f"{TEMPORARY}/work", "--report", REPORT, "--in-cluster"]
     kept = _drills(execution) and _bucket(execution) == []  # what a drill reads stays as it is
     read_only = {"readOnly": True} if kept else {}
-    mounted = [{"name": one["name"], "mountPath": SNAPSHOTS, **read_only} for one in _snapshots(execution)]
+    mounted = [{"name": volume["name"], "mountPath": SNAPSHOTS, **read_only} for volume in _snapshots(execution)]
     words += ["--snapshots", SNAPSHOTS] if mounted else []
     bucket = _bucket(execution)
     words += ["--store", STORE] if bucket else []
-    mounted += [{"name": one["name"], "mountPath": STORE, "readOnly": True} for one in bucket]
+    mounted += [{"name": volume["name"], "mountPath": STORE, "readOnly": True} for volume in bucket]
     # Ansible has a process for each machine, which shares about half of its memory.
     processes = min(len(execution.hosts), FORKS)
     return {
@@ -207,9 +207,9 @@ def make(cluster: Cluster, execution: Execution, owner: Json) -> None:
         if kind in (SERVICE_ACCOUNT, ROLE, ROLE_BINDING):
             ensure(cluster, kind, body)
         elif not cluster.create_if_absent(kind, body):
-            found = cluster.get(kind, name, execution.namespace)
+            obj = cluster.get(kind, name, execution.namespace)
             # The inputs and the state of another Cluster are about other machines.
-            if found is None or (controller_of(found) or {}).get("uid") != owner["metadata"]["uid"]:
+            if obj is None or (controller_of(obj) or {}).get("uid") != owner["metadata"]["uid"]:
                 raise InfraRetriable(
                     f"{kind.kind} {name} is left of an earlier cluster of the same name",
                     hint="it is deleted in the background; delete it yourself if it stays",

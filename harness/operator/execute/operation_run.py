@@ -59,13 +59,13 @@ def compare(call: AnsibleCall, run: Callable[[AnsibleCall], object], output: Cal
 
 def changes(output: str) -> list[str]:
     """Return the tasks that changed something, each with its machine, in their order."""
-    found: dict[str, None] = {}
+    changed_tasks: dict[str, None] = {}
     task = ""
     for line in output.splitlines():
         task = task_of(line) or task
         if changed := CHANGED.match(line):
-            found.setdefault(f"[{task}] on {changed[1]}")
-    return list(found)
+            changed_tasks.setdefault(f"[{task}] on {changed[1]}")
+    return list(changed_tasks)
 
 
 VERSION = variable("kubernetes")
@@ -78,12 +78,12 @@ def authorities(kept: Mapping[str, bytes]) -> dict[str, str]:
     A snapshot is of use only to a cluster with the same ones.
     """
     texts = (text for content in kept.values() for text in _texts(content))
-    found: dict[str, str] = {}
+    fingerprints: dict[str, str] = {}
     for certificate in (load_pem_x509_certificate(pem.encode()) for text in texts for pem in PEM.findall(text)):
         if certificate.subject == certificate.issuer:  # not what it has signed
             names = [str(name.value) for name in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-            found["-".join(("authority", *names))] = certificate.fingerprint(SHA256()).hex()
-    return found
+            fingerprints["-".join(("authority", *names))] = certificate.fingerprint(SHA256()).hex()
+    return fingerprints
 
 
 def _texts(content: bytes) -> Iterator[str]:
@@ -112,20 +112,22 @@ def scrubber_of(variables: Mapping[str, Any], kept: Mapping[str, bytes]) -> Call
         kept: files of the cluster's state: YAML, or a secret and nothing else.
     """
     named = dict(_leaves("", variables))
-    credentials = {found for content in kept.values() for found in _credentials(content)}
-    return scrubber({**named, **{f"{number}_SECRET": found for number, found in enumerate(sorted(credentials))}})
+    credentials = {credential for content in kept.values() for credential in _credentials(content)}
+    return scrubber(
+        {**named, **{f"{number}_SECRET": credential for number, credential in enumerate(sorted(credentials))}}
+    )
 
 
 def _credentials(content: bytes) -> Iterator[str]:
     text = content.decode("utf-8", "replace").strip()
     try:
-        found = yaml.safe_load(text)
+        document = yaml.safe_load(text)
     except yaml.YAMLError:
-        found = text
-    if not isinstance(found, dict | list):
+        document = text
+    if not isinstance(document, dict | list):
         yield text
         return
-    yield from (value for name, value in _leaves("", found) if CREDENTIAL.search(name))
+    yield from (value for name, value in _leaves("", document) if CREDENTIAL.search(name))
 
 
 def _leaves(name: str, value: Any) -> Iterator[tuple[str, str]]:
@@ -182,7 +184,7 @@ class OperationRun:
         if not plain or not self._playbook.is_file():
             hint = "spec.playbooks.image has to have what the product file names" if folder.product is not None else ""
             raise BadInput(f"there is no playbook {folder.entry} in {self._playbook.parent}", hint=hint)
-        given = place.prepare(folder, kubeconfig)
+        inputs = place.prepare(folder, kubeconfig)
         self._restore()
         if self._store is not None:
             self._store.begin(folder.operation)
@@ -191,7 +193,7 @@ class OperationRun:
         self._progress.start()
         run = partial(
             run_playbook,
-            given,
+            inputs,
             self._playbook,
             timeout=max(seconds - END_SECONDS, seconds * LEAST_SHARE),
             log=place.log,
@@ -199,8 +201,8 @@ class OperationRun:
             grace=GRACE_SECONDS,
         )
         if folder.operation == ADOPT:
-            said = partial(place.log.read_text, encoding="utf-8", errors="replace")
-            compare(self._call, lambda call: run(call=call), said)
+            read_log = partial(place.log.read_text, encoding="utf-8", errors="replace")
+            compare(self._call, lambda call: run(call=call), read_log)
         else:
             run(call=self._call)
         if self._store is not None and folder.operation == BACKUP:
@@ -227,10 +229,10 @@ class OperationRun:
         log = f"vmatrix operator log {self._folder.cluster} {self._folder.sequence}"
         end = termination.end_of(error, self._progress, self._place.events, output, log)
         end = replace(end, summary=self._scrub(end.summary), snapshot=self._taken)
-        said = "\n".join(line for line in (f"{end.outcome}: {end.summary}".rstrip(": "), end.hint) if line)
-        _show(said)
+        message = "\n".join(line for line in (f"{end.outcome}: {end.summary}".rstrip(": "), end.hint) if line)
+        _show(message)
         try:
-            self._own.keep_log(self._scrub(f"{output}{said}\n"), end)
+            self._own.keep_log(self._scrub(f"{output}{message}\n"), end)
         except VmatrixError as failure:
             _show(f"the log could not be kept: {failure.summary}")
         return end, error

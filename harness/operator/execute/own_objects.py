@@ -49,13 +49,13 @@ class OwnObjects:
         """
         if self.cluster is None:
             return
-        wanted = secret_data(files)
+        encoded = secret_data(files)
         for last in (False, True):
-            found = self._state(self.cluster)
-            if (found.get("data") or {}) == wanted:
+            secret = self._state(self.cluster)
+            if (secret.get("data") or {}) == encoded:
                 return
             try:
-                self.cluster.replace(SECRET, {**found, "data": wanted})
+                self.cluster.replace(SECRET, {**secret, "data": encoded})
                 return
             except ApiFailure as failure:
                 if last or not failure.conflict:
@@ -95,10 +95,10 @@ class OwnObjects:
 
     def _state(self, cluster: Cluster) -> Json:
         name = state_name(self.folder.cluster)
-        found = cluster.get(SECRET, name, self.folder.namespace)
-        if found is None:
+        secret = cluster.get(SECRET, name, self.folder.namespace)
+        if secret is None:
             raise InfraRetriable(
                 f"Secret {name}, which keeps what the playbooks need of the cluster, is gone",
                 hint="the operation is repeated, and the Secret made anew",
             )
-        return found
+        return secret

@@ -56,11 +56,11 @@ def execute(
     runs: list[OperationRun] = []
 
     def run() -> None:
-        given = OperationFolder.load(folder)
+        inputs = OperationFolder.load(folder)
         path = _kubeconfig_of_pod(work / "api") if in_cluster else kubeconfig
         cluster = Cluster.from_kubeconfig(path, patience=PATIENT) if path is not None else None
-        kept = _snapshots(given, snapshots or folder / "snapshots", store or folder / "store")
-        runs.append(OperationRun(given, playbooks, work, OwnObjects(given, cluster), kept))
+        kept = _snapshots(inputs, snapshots or folder / "snapshots", store or folder / "store")
+        runs.append(OperationRun(inputs, playbooks, work, OwnObjects(inputs, cluster), kept))
         runs[0].run(path)
 
     error = _error_of(run)
@@ -81,22 +81,22 @@ def execute(
     return EXIT_OK if error is None else error.exit_code
 
 
-def _snapshots(given: OperationFolder, folder: Path, secrets: Path) -> SnapshotStore | None:
+def _snapshots(inputs: OperationFolder, folder: Path, secrets: Path) -> SnapshotStore | None:
     """Return the place of an operation's snapshot, None where it is about none."""
-    if given.snapshot is None:
+    if inputs.snapshot is None:
         return None
-    where = given.snapshot.s3
+    where = inputs.snapshot.s3
     bucket = Bucket.open(where, secrets) if where is not None else None
-    return SnapshotStore(folder, given.cluster, given.snapshot, bucket)
+    return SnapshotStore(folder, inputs.cluster, inputs.snapshot, bucket)
 
 
 def _kubeconfig_of_pod(target: Path) -> Path:
-    found = in_cluster_kubeconfig(target, os.environ)
-    if found is None:
+    kubeconfig = in_cluster_kubeconfig(target, os.environ)
+    if kubeconfig is None:
         raise BadInput(
             "this is not a pod with a service account", hint="pass --kubeconfig FILE instead of --in-cluster"
         )
-    return found
+    return kubeconfig
 
 
 def _error_of(run: Callable[[], None]) -> VmatrixError | None:

@@ -121,7 +121,7 @@ class SnapshotStore:
             self.bucket.describe(description_of(self.about.file), text)
             self.path.unlink()
         absent = [file for file in self.about.expected if not self._is_there(file)][:MOST_NAMED]
-        more = {name: found for name, found in ((ABSENT, absent), (LOCKED, self.locked)) if found}
+        more = {name: file_names for name, file_names in ((ABSENT, absent), (LOCKED, self.locked)) if file_names}
         return {**{name: value for name, value in facts.items() if name != COUNTS}, **more}
 
     def proven(self) -> dict[str, int]:
@@ -160,10 +160,10 @@ class SnapshotStore:
     def _told(self) -> dict[str, Any]:
         """Return what is said beside the snapshot."""
         try:
-            found = json.loads(described(self.path).read_text(encoding="utf-8"))
+            description = json.loads(described(self.path).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return description if isinstance(description, dict) else {}
 
     def _read_back(self) -> dict[str, Any]:
         if not self.path.is_file() or not is_whole(self.path):

@@ -54,11 +54,11 @@ class PlayProgress:
     def _tell(self) -> None:
         told = ""
         while True:
-            said = json.dumps({"play": self.play, "task": self.task})
-            if self.play and said != told:
+            progress = json.dumps({"play": self.play, "task": self.task})
+            if self.play and progress != told:
                 try:
-                    self.write(said)
-                    told = said
+                    self.write(progress)
+                    told = progress
                 except VmatrixError:  # the next one may be told
                     pass
             if self._ended.wait(self.every):
@@ -73,8 +73,8 @@ def annotate(cluster: Cluster, namespace: str, job: str, value: str) -> Json:
 def progress_of(job: Json) -> tuple[str, str]:
     """Return the play and the task that a Job's executor is at; "" where it has not said."""
     try:
-        said = json.loads(dig(job, "metadata", "annotations", ANNOTATION) or "{}")
-        return str(said.get("play", "")), str(said.get("task", ""))
+        progress = json.loads(dig(job, "metadata", "annotations", ANNOTATION) or "{}")
+        return str(progress.get("play", "")), str(progress.get("task", ""))
     except (ValueError, AttributeError):
         return "", ""
 
@@ -119,8 +119,8 @@ class Termination:
 
     def as_bytes(self) -> bytes:
         """Return the message without regard to its length."""
-        said = {key: value for key, value in asdict(self).items() if value}
-        return json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        fields_set = {key: value for key, value in asdict(self).items() if value}
+        return json.dumps(fields_set, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
     @staticmethod
     def parse(text: str) -> Termination | None:
@@ -139,13 +139,13 @@ def clipped(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - len(CUT)] + CUT if most > len(CUT) else ""
 
 
-def _shorter(one: Termination, name: str, least: int) -> Termination:
+def _shorter(termination: Termination, name: str, least: int) -> Termination:
     """Return the same with a field by a quarter shorter, or one host less in the recap."""
     if name == "recap":
-        return replace(one, recap=dict(list(one.recap.items())[:-1]))
-    text: str = getattr(one, name)
+        return replace(termination, recap=dict(list(termination.recap.items())[:-1]))
+    text: str = getattr(termination, name)
     changed = {name: clipped(text, max(least, len(text) * 3 // 4))}
-    return replace(one, **changed)  # type: ignore[arg-type] # all of them are text
+    return replace(termination, **changed)  # type: ignore[arg-type] # all of them are text
 
 
 REVISION = "VMATRIX_REVISION"  # the variable of an image with the commit that it was made of
@@ -263,8 +263,8 @@ def end_of(error: VmatrixError | None, at: PlayProgress, events: Path, output: s
         output: what it printed.  log: the command that shows the operation's log.
     """
     done = {
-        one.host: f"ok={one.ok} changed={one.changed} unreachable={one.unreachable} failed={one.failed}"
-        for one in recap(output)
+        host.host: f"ok={host.ok} changed={host.changed} unreachable={host.unreachable} failed={host.failed}"
+        for host in recap(output)
     }
     if error is None:
         return Termination("succeeded", recap=done, revision=revision())
@@ -290,8 +290,8 @@ def _by_request(error: VmatrixError, first: TaskFailure) -> bool:
         return False
     if first.play in REQUEST_PLAYS or first.task in REQUEST_TASKS or WRONG_VARIABLES.match(first.task):
         return True
-    said = [str(first.result.get("msg")), *map(str, first.result.get("stderr_lines") or ())]
-    return first.result.get("blame") == Blame.USER or any(map(NO_SUCH_IMAGE.search, said))
+    messages = [str(first.result.get("msg")), *map(str, first.result.get("stderr_lines") or ())]
+    return first.result.get("blame") == Blame.USER or any(map(NO_SUCH_IMAGE.search, messages))
 
 
 def _hint(error: VmatrixError, unreachable: bool, log: str) -> str:

@@ -61,12 +61,12 @@ def call_of(product: KnownProduct | None, operation: str, root: Path | None) -> 
     )
 
 
-def variables_of(product: KnownProduct | None, operation: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def variables_of(product: KnownProduct | None, operation: str, own: Mapping[str, Any]) -> dict[str, Any]:
     """Return the variables of an operation: those of the product below those that are given, in its words as well."""
     if product is None:
-        return dict(given)
+        return dict(own)
     phase = product.product.phases[phase_of(operation)]
-    return in_both(product.product.variables, {**product.product.vars, **phase.vars, **given})
+    return in_both(product.product.variables, {**product.product.vars, **phase.vars, **own})
 
 
 SSH_PORT = 22  # where an inventory names none
@@ -97,9 +97,9 @@ class Workplace:
         for made in (self.path, self.state, self.path / "keys"):
             made.mkdir(mode=0o700, parents=True, exist_ok=True)
         tunnels = self._tunnels(folder, kubeconfig)
-        for name, said in folder.hosts.items():
-            if KEY_FILE in said:
-                self._with_key(name, said, folder, tunnels if name in folder.through else None)
+        for name, variables_of_host in folder.hosts.items():
+            if KEY_FILE in variables_of_host:
+                self._with_key(name, variables_of_host, folder, tunnels if name in folder.through else None)
         kept = {
             "cluster_kubeconfig_path": str(self.state / KUBECONFIG),
             "cluster_etcd_snapshot_path": str(self._snapshot),
@@ -110,17 +110,17 @@ class Workplace:
             kept |= self._authority(folder)
         if (folder.path / ETCD_CLIENT).is_dir():
             kept["cluster_etcd_client_path"] = str(folder.path / ETCD_CLIENT)
-        given = variables_of(folder.product, folder.operation, {**folder.variables, **kept})
+        playbook_variables = variables_of(folder.product, folder.operation, {**folder.variables, **kept})
         hosts, variables = self.path / "hosts.yml", self.path / "extra-vars.yml"
         write_atomically(hosts, yaml.safe_dump(folder.inventory, sort_keys=False, width=200))
-        write_atomically(variables, yaml.safe_dump(given, width=200), mode=0o600)
+        write_atomically(variables, yaml.safe_dump(playbook_variables, width=200), mode=0o600)
         return PlaybookInputs(
             hosts=hosts,
             variables=variables,
             events=self.events,
             control=control_directory(folder.job, folder.namespace),
             facts=f"{folder.namespace}-{folder.job}-",
-            machines={_where(said): name for name, said in folder.hosts.items()},
+            machines={_where(variables_of_host): name for name, variables_of_host in folder.hosts.items()},
             tunnels=tunnels,
         )
 
@@ -145,12 +145,16 @@ class Workplace:
 
     def kept(self) -> dict[str, bytes]:
         """Return what the playbooks have kept, by the file's name."""
-        found = (path for path in sorted(self.state.iterdir()) if path.is_file() and path.name.startswith(KUBECONFIG))
-        return {path.name: path.read_bytes() for path in found}
+        kept_files = (
+            path for path in sorted(self.state.iterdir()) if path.is_file() and path.name.startswith(KUBECONFIG)
+        )
+        return {path.name: path.read_bytes() for path in kept_files}
 
-    def _with_key(self, name: str, said: dict[str, Any], folder: OperationFolder, tunnels: Path | None) -> None:
+    def _with_key(
+        self, name: str, variables_of_host: dict[str, Any], folder: OperationFolder, tunnels: Path | None
+    ) -> None:
         """Have a machine reached with a copy of its key that nobody else can read: ssh refuses any other."""
-        source, key = folder.path / str(said[KEY_FILE]), self.path / "keys" / name
+        source, key = folder.path / str(variables_of_host[KEY_FILE]), self.path / "keys" / name
         try:
             write_atomically(key, source.read_bytes(), mode=0o600)
         except OSError as error:
@@ -159,7 +163,7 @@ class Workplace:
                 hint="put the machine's private key there; in a pod it comes from the Secret of the Machine's keyRef",
             ) from error
         options = ssh_options(key, through=tunnels)
-        said |= {KEY_FILE: str(key), "ansible_ssh_common_args": shlex.join(options[2:])}
+        variables_of_host |= {KEY_FILE: str(key), "ansible_ssh_common_args": shlex.join(options[2:])}
 
     def _tunnels(self, folder: OperationFolder, kubeconfig: Path | None) -> Path | None:
         """Write down how machines are reached through the infra cluster's API; None where all are reached directly."""
@@ -183,5 +187,5 @@ def _alone(chain: Path) -> bytes:
         raise BadInput(f"{chain} is not a certificate as PEM", hint="put the CA's certificate there") from error
 
 
-def _where(said: dict[str, Any]) -> tuple[str, int]:
-    return str(said.get("ansible_host", "")), int(said.get("ansible_port", SSH_PORT))
+def _where(variables_of_host: dict[str, Any]) -> tuple[str, int]:
+    return str(variables_of_host.get("ansible_host", "")), int(variables_of_host.get("ansible_port", SSH_PORT))

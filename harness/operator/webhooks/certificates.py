@@ -38,19 +38,21 @@ class Certificates:
             ApiFailure, Unreachable: the API refuses or does not answer.
         """
         for _ in range(STEPS):
-            found = self.cluster.get(SECRET, SECRET_NAME, self.namespace)
-            known = read(found)
+            secret = self.cluster.get(SECRET, SECRET_NAME, self.namespace)
+            known = read(secret)
             configurations = list(self._configurations())
             names = {service_host(self.namespace), *_hosts(configurations)}
-            believed = known is not None and all(_believes(one, known.bundle) for _, one in configurations)
-            wanted = self._wanted(known, names, believed=believed)
+            believed = known is not None and all(
+                _believes(configuration, known.bundle) for _, configuration in configurations
+            )
+            pair = self._wanted(known, names, believed=believed)
             try:
-                if wanted != known:
-                    self._keep(found, wanted)
+                if pair != known:
+                    self._keep(secret, pair)
                 elif believed:
-                    return wanted
-                for resource, one in configurations:
-                    self._tell(resource, one, wanted.bundle)
+                    return pair
+                for resource, configuration in configurations:
+                    self._tell(resource, configuration, pair.bundle)
             except ApiFailure as failure:
                 if not failure.conflict and not failure.exists:
                     raise
@@ -63,47 +65,50 @@ class Certificates:
         except ValueError:  # somebody wrote something else into the Secret
             return begun(SECRET_NAME, names, now)
 
-    def _keep(self, found: Json | None, wanted: ServingPair) -> None:
-        data = {file: base64.b64encode(getattr(wanted, field)).decode() for field, file in FILES.items()}
-        if found is None:
+    def _keep(self, secret: Json | None, pair: ServingPair) -> None:
+        data = {file: base64.b64encode(getattr(pair, field)).decode() for field, file in FILES.items()}
+        if secret is None:
             body = SECRET.manifest(SECRET_NAME, self.namespace, labels={LABEL_MANAGED: MANAGED_BY}, data=data)
             self.cluster.create(SECRET, body)
         else:
-            self.cluster.replace(SECRET, {**found, "data": {**(found.get("data") or {}), **data}})
+            self.cluster.replace(SECRET, {**secret, "data": {**(secret.get("data") or {}), **data}})
 
     def _configurations(self) -> Iterator[tuple[Resource, Json]]:
         for resource in (MUTATING_WEBHOOK, VALIDATING_WEBHOOK):
-            found = self.cluster.get(resource, configuration_name(self.namespace))
-            if found is not None:
-                yield resource, found
+            configuration = self.cluster.get(resource, configuration_name(self.namespace))
+            if configuration is not None:
+                yield resource, configuration
 
-    def _tell(self, resource: Resource, found: Json, bundle: bytes) -> None:
+    def _tell(self, resource: Resource, configuration: Json, bundle: bytes) -> None:
         """Have a configuration believe the authorities, where it does not."""
-        if not _believes(found, bundle):
+        if not _believes(configuration, bundle):
             encoded = base64.b64encode(bundle).decode()
-            hooks = [{**one, "clientConfig": {**one["clientConfig"], "caBundle": encoded}} for one in found["webhooks"]]
-            self.cluster.replace(resource, {**found, "webhooks": hooks})
+            hooks = [
+                {**webhook, "clientConfig": {**webhook["clientConfig"], "caBundle": encoded}}
+                for webhook in configuration["webhooks"]
+            ]
+            self.cluster.replace(resource, {**configuration, "webhooks": hooks})
 
 
 def read(secret: Json | None) -> ServingPair | None:
     """Return what a Secret has; None where it lacks some of it."""
     data = dig(secret, "data") or {}
     try:
-        found = {field: base64.b64decode(data.get(file, ""), validate=True) for field, file in FILES.items()}
+        fields = {field: base64.b64decode(data.get(file, ""), validate=True) for field, file in FILES.items()}
     except binascii.Error:
         return None
-    return ServingPair(**found) if all(found.values()) else None
+    return ServingPair(**fields) if all(fields.values()) else None
 
 
 def _believes(configuration: Json, bundle: bytes) -> bool:
-    told = {dig(one, "clientConfig", "caBundle") for one in configuration.get("webhooks") or ()}
+    told = {dig(webhook, "clientConfig", "caBundle") for webhook in configuration.get("webhooks") or ()}
     return told <= {base64.b64encode(bundle).decode()}
 
 
 def _hosts(configurations: list[tuple[Resource, Json]]) -> Iterator[str]:
     """Yield the hosts by which configurations call the server, where that is by URL."""
-    for _, found in configurations:
-        for one in found.get("webhooks") or ():
-            host = urlsplit(dig(one, "clientConfig", "url") or "").hostname
+    for _, configuration in configurations:
+        for webhook in configuration.get("webhooks") or ():
+            host = urlsplit(dig(webhook, "clientConfig", "url") or "").hostname
             if host:
                 yield host

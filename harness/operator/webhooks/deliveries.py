@@ -81,13 +81,13 @@ class DeliveryJudge:
             return ALLOWED
         delivery, mistakes = read_delivery(new, creating=old is None)
         before, known = read_delivery(old, creating=False) if old is not None else (None, [])
-        if found := without(mistakes, known):
-            return refused(found)
+        if news := without(mistakes, known):
+            return refused(news)
         if delivery is None:  # it had this mistake before
             return ALLOWED
-        shown = {one for one in needed(before) if one.resource == SECRET} if before is not None else set()
+        shown = {right for right in needed(before) if right.resource == SECRET} if before is not None else set()
         user = request["userInfo"]
-        for one in needed(delivery):
-            if one not in shown and not allowed(self._cluster, as_reviewed(user), one.attributes)[0]:
-                return forbidden(one.denied(user.get("username", "")))
+        for right in needed(delivery):
+            if right not in shown and not allowed(self._cluster, as_reviewed(user), right.attributes)[0]:
+                return forbidden(right.denied(user.get("username", "")))
         return ALLOWED

@@ -46,15 +46,15 @@ def not_permitted(cluster: Cluster, user: Json, new: Json, old: Json | None) -> 
 
 def _taken(new: Json, old: Json | None) -> Iterator[tuple[str, str]]:
     """Yield the names of the Machines that an edit takes in addition ("" for a pool), and which set takes them."""
-    before = {one["name"]: one for one in dig(old, "spec", "machineSets") or ()}
-    for one in new["spec"]["machineSets"]:
-        last, source = before.get(one["name"], {}), one["machines"]
-        about = f"set {one['name']} takes its machines"
+    before = {machine_set["name"]: machine_set for machine_set in dig(old, "spec", "machineSets") or ()}
+    for machine_set in new["spec"]["machineSets"]:
+        last, source = before.get(machine_set["name"], {}), machine_set["machines"]
+        about = f"set {machine_set['name']} takes its machines"
         if source.get("names"):
             known = dig(last, "machines", "names") or ()
             yield from ((name, f"{about} by name") for name in source["names"] if name not in known)
         elif source.get("pool") is not None:
-            more = one.get("replicas", 1) > last.get("replicas", 1 if last else 0)
+            more = machine_set.get("replicas", 1) > last.get("replicas", 1 if last else 0)
             if more or dig(last, "machines", "pool") != source["pool"]:
                 yield "", f"{about} from a pool"
 
@@ -79,27 +79,31 @@ class DeploymentJudge:
             return ALLOWED
         state, machines = self._around(new) if old is not None else (None, ())
         world = observed(state, machines, datetime.now(UTC))
-        found = self._mistakes(new, machines, world)
+        mistakes = self._mistakes(new, machines, world)
         if old is None:
-            found = [*found, *self._name_taken(new)]
-        if found and old is not None:
-            found = without(found, self._mistakes(old, machines, world))
-        if found:
-            return refused(found)
+            mistakes = [*mistakes, *self._name_taken(new)]
+        if mistakes and old is not None:
+            mistakes = without(mistakes, self._mistakes(old, machines, world))
+        if mistakes:
+            return refused(mistakes)
         before = as_deployment(old) if old is not None else None
         denied = not_permitted(self._cluster, request["userInfo"], as_deployment(new), before)
         return forbidden(denied) if denied else ALLOWED
 
     def _mistakes(self, deployment: Json, machines: Sequence[DeclaredMachine], world: Observed) -> list[SpecMistake]:
         """Return what is wrong with an object in the world as it is."""
-        wish, found = judged(deployment, machines, world, self._image)
-        sets = [] if wish is None else [one.model_dump(mode="json", by_alias=True) for one in wish.spec.machine_sets]
-        if not any(Spreading.of(one).required for one in sets):
-            return found
+        wish, mistakes = judged(deployment, machines, world, self._image)
+        sets = (
+            []
+            if wish is None
+            else [machine_set.model_dump(mode="json", by_alias=True) for machine_set in wish.spec.machine_sets]
+        )
+        if not any(Spreading.of(machine_set).required for machine_set in sets):
+            return mistakes
         meta = deployment["metadata"]
         scarce = scarce_domains(sets, meta["name"], self._cluster.list(MACHINE, meta["namespace"]).items)
         field = "spec.failureDomains" if is_etcd(deployment) else None
-        return [*found, *(replace(one, field=field or one.field) for one in scarce)]
+        return [*mistakes, *(replace(mistake, field=field or mistake.field) for mistake in scarce)]
 
     def _name_taken(self, new: Json) -> list[SpecMistake]:
         """Return that an object of the other kind has the name, if one has."""
@@ -110,14 +114,16 @@ class DeploymentJudge:
     def _around(self, deployment: Json) -> tuple[DeclaredCluster | None, Sequence[DeclaredMachine]]:
         """Return an object's Cluster and the Machines that it has claimed."""
         meta = deployment["metadata"]
-        found = self._cluster.get(CLUSTER, meta["name"], meta["namespace"])
+        cluster = self._cluster.get(CLUSTER, meta["name"], meta["namespace"])
         claimed = self._cluster.list(MACHINE, meta["namespace"], fields=f"spec.claim.cluster={meta['name']}")
         own = [m for m in claimed.items if m["spec"]["claim"].get("uid") == meta["uid"]]
-        mine = found is not None and owned_by(found, deployment)
-        return DeclaredCluster.model_validate(found) if mine else None, [DeclaredMachine.model_validate(m) for m in own]
+        mine = cluster is not None and owned_by(cluster, deployment)
+        return DeclaredCluster.model_validate(cluster) if mine else None, [
+            DeclaredMachine.model_validate(m) for m in own
+        ]
 
 
 def without(mistakes: Sequence[SpecMistake], known: Sequence[SpecMistake]) -> list[SpecMistake]:
     """Return the mistakes that are not among those that are known already."""
-    texts = {one.text for one in known}
-    return [one for one in mistakes if one.text not in texts]
+    texts = {mistake.text for mistake in known}
+    return [mistake for mistake in mistakes if mistake.text not in texts]

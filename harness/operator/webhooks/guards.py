@@ -34,8 +34,8 @@ CONFIRMATIONS = (APPROVE_ANNOTATION, REMOVE_SETS_ANNOTATION)
 
 def refused(mistakes: Sequence[SpecMistake]) -> AdmissionResponse:
     """Refuse an object for what is wrong with it."""
-    causes = tuple(StatusCause(f"{one.message}: {one.remedy}", one.field) for one in mistakes)
-    message = "; ".join(one.text for one in mistakes)
+    causes = tuple(StatusCause(f"{mistake.message}: {mistake.remedy}", mistake.field) for mistake in mistakes)
+    message = "; ".join(mistake.text for mistake in mistakes)
     return AdmissionResponse(False, code=UNPROCESSABLE, reason="Invalid", message=message, causes=causes)
 
 
@@ -48,27 +48,27 @@ def guard_machine(request: Json, cluster: Cluster) -> AdmissionResponse:
     """Refuse the deletion of a Machine that its cluster has something on."""
     machine = request["oldObject"]
     name = dig(machine, "spec", "claim", "cluster")
-    found = cluster.get(CLUSTER, name, machine["metadata"]["namespace"]) if name else None
-    mistake = in_use(machine, found)
+    owner = cluster.get(CLUSTER, name, machine["metadata"]["namespace"]) if name else None
+    mistake = in_use(machine, owner)
     return refused([mistake]) if mistake is not None else ALLOWED
 
 
 def guard_claim(request: Json, cluster: Cluster) -> AdmissionResponse:
     """Refuse what anybody but the operator writes of the claim of a Machine that its cluster has something on."""
     machine = request["oldObject"]
-    found = cluster.get(CLUSTER, machine["spec"]["claim"]["cluster"], machine["metadata"]["namespace"])
-    mistake = in_use(machine, found)
+    owner = cluster.get(CLUSTER, machine["spec"]["claim"]["cluster"], machine["metadata"]["namespace"])
+    mistake = in_use(machine, owner)
     return refused([replace(mistake, field="spec.claim")]) if mistake is not None else ALLOWED
 
 
 def guard_cluster(request: Json, cluster: Cluster) -> AdmissionResponse:
     """Refuse the deletion of a Cluster whose status is all that is known of what was deployed."""
-    found = request["oldObject"]
-    namespace, name = key_of(found)
+    deleted = request["oldObject"]
+    namespace, name = key_of(deleted)
     deployment = declared_now(cluster, (namespace, name))
-    if deployment is None or deleting(deployment) or not owned_by(found, deployment):
+    if deployment is None or deleting(deployment) or not owned_by(deleted, deployment):
         return ALLOWED
-    if not dig(found, "status", "applied"):
+    if not dig(deleted, "status", "applied"):
         return ALLOWED
     what = f"Cluster {name} knows what is deployed on which machines"
     return refused([SpecMistake("metadata.name", what, f"delete {resource_of(deployment).kind} {name} instead")])
@@ -78,9 +78,9 @@ def guard_etcd(request: Json, cluster: Cluster) -> AdmissionResponse:
     """Refuse the deletion of an EtcdCluster that ClusterDeployments name, unless all of them are being deleted."""
     namespace, name = key_of(request["oldObject"])
     using = [
-        one["metadata"]["name"]
-        for one in cluster.list(CLUSTER_DEPLOYMENT, namespace).items
-        if dig(one, "spec", "etcd", "clusterRef", "name") == name and not deleting(one)
+        deployment["metadata"]["name"]
+        for deployment in cluster.list(CLUSTER_DEPLOYMENT, namespace).items
+        if dig(deployment, "spec", "etcd", "clusterRef", "name") == name and not deleting(deployment)
     ]
     if not using:
         return ALLOWED
@@ -103,8 +103,8 @@ def default_delivery(request: Json) -> AdmissionResponse:
 
 def default_deployment(request: Json) -> AdmissionResponse:
     """Write down who changed the spec, and who gave an approval."""
-    given, before = _annotations(request["object"]), _annotations(request.get("oldObject"))
-    approves = any(given.get(name) and given[name] != before.get(name) for name in CONFIRMATIONS)
+    present, before = _annotations(request["object"]), _annotations(request.get("oldObject"))
+    approves = any(present.get(name) and present[name] != before.get(name) for name in CONFIRMATIONS)
     return _with_authors(request, {REQUESTED_BY_ANNOTATION: _changes_spec(request), APPROVED_BY_ANNOTATION: approves})
 
 

@@ -101,13 +101,13 @@ class Webhooks:
 
     def look(self) -> None:
         """Use the certificate that there is now; nobody's connection ends. Raises VmatrixError."""
-        found = self._certificates.look()
-        if found == self._used:
+        pair = self._certificates.look()
+        if pair == self._used:
             return
         with self._files.use() as folder:
             certificate, key = folder / "tls.crt", folder / "tls.key"
-            write_atomically(certificate, found.certificate, mode=0o600)
-            write_atomically(key, found.key, mode=0o600)
+            write_atomically(certificate, pair.certificate, mode=0o600)
+            write_atomically(key, pair.key, mode=0o600)
             if self._server is None:
                 by_path = judges(self._certificates.cluster, self._image, own_name(self._certificates.cluster))
                 self._server = listen(self._address, certificate, key, by_path, self._answered)
@@ -117,7 +117,7 @@ class Webhooks:
             else:
                 self._server.use(certificate, key)
                 log.info("webhooks have a new certificate")
-        self._used = found
+        self._used = pair
         self.serving.set()
 
     def _keep(self) -> None:

@@ -180,7 +180,9 @@ def checks_of(
         records: the cell's, with the numbers of their nights.  failures: by night.  nights: how many there are.
         new: titles of the checks whose failure in the last record no night before knew.
     """
-    titles = tuple(dict.fromkeys(f.title for found in failures.values() for f in found if f.check))
+    titles = tuple(
+        dict.fromkeys(f.title for failures_of_night in failures.values() for f in failures_of_night if f.check)
+    )
     letters = _letters(titles, records, failures, nights)
     newest = records[-1][1] if records else None
     last = {name: _worst(newest, place) for place, name in enumerate(newest.checks.names)} if newest is not None else {}
@@ -194,8 +196,8 @@ def checks_of(
 
 def _worst(record: Record, number: int) -> str:
     """Return what a check of the attempt that counts came to over all phases."""
-    found = {row.results[number] for row in record.checks.rows if row.attempt == record.last_attempt}
-    return next((letter for letter in WORST if letter in found), ABSENT)
+    letters = {row.results[number] for row in record.checks.rows if row.attempt == record.last_attempt}
+    return next((letter for letter in WORST if letter in letters), ABSENT)
 
 
 def _letters(
@@ -209,19 +211,19 @@ def _letters(
     Of a record without details only the failures are known: a check that there was then (it is in the oldest record
     with details, or failed before) and that is not among them is taken for passed, if checks passed at all.
     """
-    found = {title: [ABSENT] * nights for title in titles}
+    letters_by_title = {title: [ABSENT] * nights for title in titles}
     if not titles:
         return {}
     oldest = next((night for night, record in records if record.checks.names), nights)
     for night, record in records:
         for place, title in enumerate(record.checks.names):
-            if title in found:
-                found[title][night] = _worst(record, place)
+            if title in letters_by_title:
+                letters_by_title[title][night] = _worst(record, place)
         for failure in failures.get(night, ()):
             if failure.check:
-                found[failure.title][night] = "q" if failure.quarantine else "f"
+                letters_by_title[failure.title][night] = "q" if failure.quarantine else "f"
     silent = [night for night, record in records if record.forgotten and record.counts.get("passed")]
-    return {title: "".join(_presumed(letters, silent, oldest)) for title, letters in found.items()}
+    return {title: "".join(_presumed(letters, silent, oldest)) for title, letters in letters_by_title.items()}
 
 
 def _presumed(letters: Sequence[str], silent: Sequence[int], oldest: int) -> list[str]:

@@ -132,23 +132,23 @@ def clusters_of(log: FailureLog, last_night: int) -> tuple[FailureCluster, ...]:
         for night, failures in nights.items():
             for failure in failures:
                 groups.setdefault(failure.signature, []).append((cell, night, failure))
-    clusters = [_cluster(name, found, last_night) for name, found in groups.items()]
+    clusters = [_cluster(name, occurrences, last_night) for name, occurrences in groups.items()]
     return tuple(sorted(clusters, key=lambda c: (-len(c.now), -c.last, -len(c.cells), -c.runs, c.signature)))
 
 
-def _cluster(name: str, found: Sequence[tuple[str, int, Failure]], last_night: int) -> FailureCluster:
-    seen = dict.fromkeys((cell, night) for cell, night, _ in found)
-    last = max(night for _, night, _ in found)
-    latest = [failure for _, night, failure in found if night == last][-1]
+def _cluster(name: str, occurrences: Sequence[tuple[str, int, Failure]], last_night: int) -> FailureCluster:
+    runs = dict.fromkeys((cell, night) for cell, night, _ in occurrences)
+    last = max(night for _, night, _ in occurrences)
+    latest = [failure for _, night, failure in occurrences if night == last][-1]
     return FailureCluster(
         signature=name,
         headline=latest.headline,
         message=latest.message,
-        blames=dict(Counter(f.blame for *_, f in found).most_common()),
-        titles=tuple(dict.fromkeys(f.title for *_, f in found)),
-        cells=dict(Counter(cell for cell, _ in seen)),
-        now=tuple(cell for cell, night in seen if night == last_night),
-        runs=len(seen),
-        first=min(night for _, night, _ in found),
+        blames=dict(Counter(f.blame for *_, f in occurrences).most_common()),
+        titles=tuple(dict.fromkeys(f.title for *_, f in occurrences)),
+        cells=dict(Counter(cell for cell, _ in runs)),
+        now=tuple(cell for cell, night in runs if night == last_night),
+        runs=len(runs),
+        first=min(night for _, night, _ in occurrences),
         last=last,
     )

@@ -68,7 +68,12 @@ def nights_of(records: Iterable[Record]) -> tuple[Night, ...]:
     groups: dict[str, list[Record]] = {}
     for record in records:
         groups.setdefault(key_of(record), []).append(record)
-    return tuple(sorted((_night(key, found) for key, found in groups.items()), key=lambda n: (n.started, n.key)))
+    return tuple(
+        sorted(
+            (_night(key, records_of_night) for key, records_of_night in groups.items()),
+            key=lambda n: (n.started, n.key),
+        )
+    )
 
 
 def _night(key: str, records: Sequence[Record]) -> Night:
@@ -128,10 +133,10 @@ def freshness(nights: Sequence[Night], *, every_hours: float | None, now: dateti
 
 def _missing(starts: Sequence[datetime], every_hours: float, now: datetime) -> tuple[date, ...]:
     period = timedelta(hours=every_hours)
-    found: list[date] = []
+    days: list[date] = []
     for before, after in zip(starts, [*starts[1:], now], strict=True):
         expected = before + period
-        while after - expected > period * (LATE - 1) and len(found) < MOST_MISSING:
-            found.append(expected.date())
+        while after - expected > period * (LATE - 1) and len(days) < MOST_MISSING:
+            days.append(expected.date())
             expected += period
-    return tuple(found)
+    return tuple(days)

@@ -117,10 +117,10 @@ def not_run(nights: Sequence[Night], planned: Planned) -> tuple[NotRun, ...]:
     last: dict[str, int] = {}
     for number, night in enumerate(nights):
         last.update(dict.fromkeys(night.cells, number))
-    found = [
+    cells = [
         _not_run(cell, last.get(cell, -1), nights) for cell in planned.cells if not _ran(nights[-1].cells.get(cell))
     ]
-    return tuple(sorted(found, key=lambda n: (n.last, n.cell)))
+    return tuple(sorted(cells, key=lambda n: (n.last, n.cell)))
 
 
 def _not_run(cell: str, last: int, nights: Sequence[Night]) -> NotRun:
@@ -138,10 +138,10 @@ def _ran(record: Record | None) -> bool:
 
 def coverage(night: Night | None, planned: Planned) -> Coverage:
     """Return what of the plan the night saw; without a plan, of what it saw itself."""
-    seen = night.cells if night is not None else {}
-    cells = planned.cells if planned.cells is not None else {cell: r.axes for cell, r in seen.items()}
-    ran = {cell for cell in cells if _ran(seen.get(cell))}
-    passed = {cell for cell in ran if seen[cell].outcome == "passed"}
+    records = night.cells if night is not None else {}
+    cells = planned.cells if planned.cells is not None else {cell: r.axes for cell, r in records.items()}
+    ran = {cell for cell in cells if _ran(records.get(cell))}
+    passed = {cell for cell in ran if records[cell].outcome == "passed"}
     pairs = [_pairs(cells, chosen) for chosen in (cells, ran, passed)]
     values = {
         axis: {

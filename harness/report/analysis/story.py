@@ -88,11 +88,11 @@ def figures_of(records: Sequence[tuple[int, Record]], nights: int) -> FigureHist
     last = measured[-1][1]
     stage = [*last.figures][-1]
     by_night = {night: of_record(record, stage) for night, record in measured if stage in record.figures}
-    kinds = dict.fromkeys(name for found in by_night.values() for name, _ in found)
+    kinds = dict.fromkeys(name for figures in by_night.values() for name, _ in figures)
     ordered = [name for name in KINDS if name in kinds] + [name for name in kinds if name not in KINDS]
     return FigureHistory(
         {name: tuple(_worst(by_night.get(night, {}), name) for night in range(nights)) for name in ordered},
-        {one: _compared([record for _, record in measured], one) for one in last.figures},
+        {stage_name: _compared([record for _, record in measured], stage_name) for stage_name in last.figures},
     )
 
 
@@ -101,8 +101,8 @@ def of_record(record: Record, stage: str) -> dict[Key, Figure]:
     return by_key(named(text, *amounts) for text, amounts in record.figures[stage].items())
 
 
-def _worst(found: Mapping[Key, Figure], name: str) -> float | None:
-    places = [figure for (kind, _), figure in found.items() if kind == name]
+def _worst(figures: Mapping[Key, Figure], name: str) -> float | None:
+    places = [figure for (kind, _), figure in figures.items() if kind == name]
     return max(places, key=took).value if places else None
 
 
@@ -211,13 +211,19 @@ def _steps(records: Sequence[tuple[int, Record]], nights: int) -> tuple[StepStor
     """Return the outer steps in the order of the last record that has most of them, the checks among them."""
     took = {night: durations(record) for night, record in records}
     longest = max(reversed(list(took.values())), key=len, default={})
-    names = dict.fromkeys([*longest, *(name for found in took.values() for name in found)])
+    names = dict.fromkeys([*longest, *(name for seconds_by_step in took.values() for name in seconds_by_step)])
     passed = {night for night, record in records if record.outcome == "passed"}
     return tuple(
         StepStory(
             name,
             tuple(took[n].get(name) if n in took else None for n in range(nights)),
-            trend([found[name] for night, found in took.items() if name in found and night in passed]),
+            trend(
+                [
+                    seconds_by_step[name]
+                    for night, seconds_by_step in took.items()
+                    if name in seconds_by_step and night in passed
+                ]
+            ),
         )
         for name in names
     )
@@ -225,23 +231,23 @@ def _steps(records: Sequence[tuple[int, Record]], nights: int) -> tuple[StepStor
 
 def durations(record: Record) -> dict[str, float]:
     """Return the seconds of a record's outer steps and of its checks together, of the attempt that counts."""
-    found: dict[str, float] = {}
+    seconds_by_step: dict[str, float] = {}
     for step in record.steps:
         if step.top and step.attempt == record.last_attempt and step.name != WAITING:
-            found[step.name] = found.get(step.name, 0.0) + step.seconds
-    rest = record.seconds - sum(found.values())
+            seconds_by_step[step.name] = seconds_by_step.get(step.name, 0.0) + step.seconds
+    rest = record.seconds - sum(seconds_by_step.values())
     if rest > LEAST_REST and record.counts:
-        found[CHECKS] = rest
-    return {name: round(seconds, 1) for name, seconds in found.items()}
+        seconds_by_step[CHECKS] = rest
+    return {name: round(seconds, 1) for name, seconds in seconds_by_step.items()}
 
 
 def slower_of(cells: Sequence[CellStory], nights: int) -> tuple[Slower, ...]:
     """Return what is slower than usual, of the cells that the last night has; the worst first."""
-    found = [
+    slower_steps = [
         Slower(cell.id, name, trend)
         for cell in cells
         if cell.last_night == nights - 1
         for name, trend in (("", cell.trend), *((s.name, s.trend) for s in cell.steps))
         if trend is not None and trend.notable
     ]
-    return tuple(sorted(found, key=lambda s: -s.trend.ratio))
+    return tuple(sorted(slower_steps, key=lambda s: -s.trend.ratio))

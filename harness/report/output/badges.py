@@ -62,14 +62,14 @@ def last_night(analysis: Analysis) -> Badge:
     if night is None:
         return Badge("last night", "never", UNKNOWN)
     name = f"last {analysis.unit}"
-    found = summary(analysis)
+    counts = summary(analysis)
     day = f"{night.start:%Y-%m-%d}"
     if analysis.freshness.stale:
         return Badge(name, f"{day}, overdue", BAD)
-    counted = found["new"] + found["known"]
+    counted = counts["new"] + counts["known"]
     if counted:
-        new = f", {found['new']} new" if found["new"] else ""
-        return Badge(name, f"{day}, {counted} failed{new}", BAD if found["new"] else FAIR)
+        new = f", {counts['new']} new" if counts["new"] else ""
+        return Badge(name, f"{day}, {counted} failed{new}", BAD if counts["new"] else FAIR)
     return Badge(name, f"{day}, nothing failed", GOOD)
 
 
@@ -120,14 +120,18 @@ class FaultScore:
 
     def told(self) -> dict[str, Any]:
         """Return what report.json says."""
-        said = [{**asdict(s), "shares": {w: s.share(w) for w in ("detected", "explained")}} for s in self.suites]
-        return {"on": self.on, "listed": self.listed, "suites": said}
+        suite_shares = [
+            {**asdict(s), "shares": {w: s.share(w) for w in ("detected", "explained")}} for s in self.suites
+        ]
+        return {"on": self.on, "listed": self.listed, "suites": suite_shares}
 
     def lines(self) -> list[str]:
         """Return a Markdown table."""
         tried = sum(s.faults for s in self.suites if s.suite == ALL)
-        found = [f"{s.detected} ({s.share('detected')}) | {s.explained} ({s.share('explained')})" for s in self.suites]
-        rows = [f"| {s.suite} | {s.faults} | {words} |" for s, words in zip(self.suites, found, strict=True)]
+        columns = [
+            f"{s.detected} ({s.share('detected')}) | {s.explained} ({s.share('explained')})" for s in self.suites
+        ]
+        rows = [f"| {s.suite} | {s.faults} | {words} |" for s, words in zip(self.suites, columns, strict=True)]
         return [
             "",
             f"Faults that checks find: {tried} of {self.listed} tried, the last on {self.on}.",
@@ -161,12 +165,12 @@ def read(path: Path) -> FaultScore:
     """
     text = read_text(path)
     try:
-        said = json.loads(text)
+        content = json.loads(text)
         suites = tuple(
-            SuiteScore(str(name), *(int(one[key]) for key in ("faults", "detected", "explained")))
-            for name, one in said["suites"].items()
+            SuiteScore(str(name), *(int(suite[key]) for key in ("faults", "detected", "explained")))
+            for name, suite in content["suites"].items()
         )
-        return FaultScore(str(said["on"]), int(said["listed"]), suites)
+        return FaultScore(str(content["on"]), int(content["listed"]), suites)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadInput(
             f"{path} is not a score of faults: {type(error).__name__}: {error}",

@@ -28,25 +28,25 @@ from harness.validate.performance.figures import KINDS, over_slo, rounded
 
 def kinds_of(analysis: Analysis) -> list[str]:
     """Return the kinds of figures that some cell has, in their order."""
-    seen = {name: None for cell in analysis.cells for name in cell.figures.series}
-    return [*(name for name in KINDS if name in seen), *(name for name in seen if name not in KINDS)]
+    kinds = {name: None for cell in analysis.cells for name in cell.figures.series}
+    return [*(name for name in KINDS if name in kinds), *(name for name in kinds if name not in KINDS)]
 
 
 def figures(analysis: Analysis, places: Mapping[str, int]) -> dict[str, Any]:
     """Return what is said across cells; `places` are the cells' numbers."""
     tonight = [cell for cell in analysis.tonight if cell.last is not None and cell.last.figures]
-    compared = [(cell, one) for cell in tonight for one in cell.figures.compared.values()]
-    slower = [(places[cell.id], slow) for cell, found in compared for slow in found.slower]
-    over = [(places[cell.id], figure) for cell, found in compared for figure, _ in found.over]
+    compared = [(cell, comparison) for cell in tonight for comparison in cell.figures.compared.values()]
+    slower = [(places[cell.id], slow) for cell, comparison in compared for slow in comparison.slower]
+    over = [(places[cell.id], figure) for cell, comparison in compared for figure, _ in comparison.over]
     return {
         "kinds": [_kind(name) for name in kinds_of(analysis)],
         "slower": [
             {"cell": cell, "ratio": rounded(slow.ratio), "said": slow.told}
-            for cell, slow in sorted(slower, key=lambda one: -one[1].ratio)
+            for cell, slow in sorted(slower, key=lambda numbered: -numbered[1].ratio)
         ],
         "over": [{"cell": cell, "said": figure.told, "slo": over_slo(figure)} for cell, figure in over],
-        "compared": sum(found.compared for _, found in compared),
-        "young": sum(found.young for _, found in compared),
+        "compared": sum(comparison.compared for _, comparison in compared),
+        "young": sum(comparison.young for _, comparison in compared),
     }
 
 
@@ -171,12 +171,12 @@ def summary(analysis: Analysis) -> dict[str, Any]:
     }
 
 
-def since_of(analysis: Analysis, found: Explained) -> dict[str, str] | None:
+def since_of(analysis: Analysis, explained: Explained) -> dict[str, str] | None:
     """Return between which commits what fails by a named suspect came, whichever cells had its values."""
-    if found.named is None or found.named.around:
+    if explained.named is None or explained.named.around:
         return None
     records = [record for night in analysis.nights for record in night.cells.values()]
-    ends = since(records, found.named.values, [title for title, _ in found.keys])
+    ends = since(records, explained.named.values, [title for title, _ in explained.keys])
     if ends is None:
         return None
     good, bad = (record.where.commit for record in ends)
@@ -184,19 +184,19 @@ def since_of(analysis: Analysis, found: Explained) -> dict[str, str] | None:
     return {"date": ends[1].start.date().isoformat(), "good": good, "bad": bad, "url": url}
 
 
-def culprit_of(analysis: Analysis, found: Explained) -> dict[str, str] | None:
+def culprit_of(analysis: Analysis, explained: Explained) -> dict[str, str] | None:
     """Return the commit that bisection found for a named suspect, with author and owners."""
-    night, named = analysis.last, found.named
+    night, named = analysis.last, explained.named
     if night is None or named is None:
         return None
-    known = (night.cells[cell].culprit for cell in found.cells if cell in night.cells)
-    return next((dict(one) for one in known if one.get("values") == named.said), None)
+    known = (night.cells[cell].culprit for cell in explained.cells if cell in night.cells)
+    return next((dict(culprit) for culprit in known if culprit.get("values") == named.said), None)
 
 
-def commits(nights: Sequence[Night], found: Range) -> tuple[str, str]:
+def commits(nights: Sequence[Night], commit_range: Range) -> tuple[str, str]:
     """Return the last good and the first bad commit; an empty text for what is not known."""
-    good = nights[found.good].where.commit if found.good >= 0 else ""
-    return good, nights[found.bad].where.commit
+    good = nights[commit_range.good].where.commit if commit_range.good >= 0 else ""
+    return good, nights[commit_range.bad].where.commit
 
 
 def compare_url(night: Night, good: str, bad: str) -> str:
@@ -245,32 +245,32 @@ class _Document:
         self.clusters = {cluster.signature: number for number, cluster in enumerate(shown)}
 
     def whole(self) -> dict[str, Any]:
-        found = self.analysis
-        fresh = found.freshness
-        cells = [self.cell(cell) for cell in found.cells]
+        analysis = self.analysis
+        fresh = analysis.freshness
+        cells = [self.cell(cell) for cell in analysis.cells]
         clusters = self.cluster_list()
         return {
             "v": VERSION,
-            "unit": found.unit,
+            "unit": analysis.unit,
             "title": self.title,
-            "generated": found.now.isoformat(timespec="seconds").replace("+00:00", "Z"),
-            "selection": {name: getattr(found.selection, name) for name in SELECTION},
+            "generated": analysis.now.isoformat(timespec="seconds").replace("+00:00", "Z"),
+            "selection": {name: getattr(analysis.selection, name) for name in SELECTION},
             "freshness": {**asdict(fresh), "missing": [day.isoformat() for day in fresh.missing]},
             "axes": [{"name": name, "values": list(values)} for name, values in self.axes.items()],
-            "nights": [plain_night(night) for night in found.nights],
-            "summary": summary(found),
+            "nights": [plain_night(night) for night in analysis.nights],
+            "summary": summary(analysis),
             "cells": cells,
             "checks": list(self.checks),
             "messages": list(self.messages),
             "clusters": clusters,
-            "suspects": [self.explained(one) for one in found.suspects],
+            "suspects": [self.explained(suspect) for suspect in analysis.suspects],
             "symptoms": self.symptoms(),
-            "worse": [asdict(one) for one in found.worse],
-            "week": asdict(found.week) if found.week is not None else None,
-            "not_run": [{"cell": self.places[n.cell], "last": n.last, "why": n.why} for n in found.not_run],
-            "slower": [self.slower(slower) for slower in found.slower],
-            "figures": figures(found, self.places),
-            "quarantine": [self.quarantined(entry) for entry in found.quarantine],
+            "worse": [asdict(change) for change in analysis.worse],
+            "week": asdict(analysis.week) if analysis.week is not None else None,
+            "not_run": [{"cell": self.places[n.cell], "last": n.last, "why": n.why} for n in analysis.not_run],
+            "slower": [self.slower(slower) for slower in analysis.slower],
+            "figures": figures(analysis, self.places),
+            "quarantine": [self.quarantined(entry) for entry in analysis.quarantine],
             "coverage": self.coverage(),
             "history": history(self.history),
         }
@@ -296,8 +296,8 @@ class _Document:
             "last": {"night": cell.last_night, "outcome": last.outcome, "blame": last.blame} if last else None,
             **self.judged(cell),
             "failures": [
-                {"night": night, "items": [self.failure(cell.id, night, f) for f in found]}
-                for night, found in sorted(cell.failures.items())
+                {"night": night, "items": [self.failure(cell.id, night, f) for f in failures]}
+                for night, failures in sorted(cell.failures.items())
             ],
             "attempts": {str(n): attempts(r) for n, r in cell.records.items() if len(r.attempts) > 1},
             "logs": {
@@ -347,18 +347,18 @@ class _Document:
         """Return the number of a text whose first line says what went wrong."""
         return self.messages[shortened_below(headline, text, MOST_MESSAGE)]
 
-    def range(self, found: Range | None) -> dict[str, Any] | None:
-        if found is None:
+    def range(self, commit_range: Range | None) -> dict[str, Any] | None:
+        if commit_range is None:
             return None
-        good, bad = commits(self.analysis.nights, found)
-        url = compare_url(self.analysis.nights[found.bad], good, bad)
+        good, bad = commits(self.analysis.nights, commit_range)
+        url = compare_url(self.analysis.nights[commit_range.bad], good, bad)
         return {
-            "good": found.good,
-            "bad": found.bad,
+            "good": commit_range.good,
+            "bad": commit_range.bad,
             "good_commit": good,
             "bad_commit": bad,
             "url": url,
-            "between": found.between,
+            "between": commit_range.between,
         }
 
     def cluster_list(self) -> list[dict[str, Any]]:
@@ -377,33 +377,33 @@ class _Document:
             for cluster in self.analysis.clusters[:MOST_CLUSTERS]
         ]
 
-    def explained(self, found: Explained) -> dict[str, Any]:
+    def explained(self, explained: Explained) -> dict[str, Any]:
         return {
-            "cells": [self.places[cell] for cell in found.cells],
-            "what": [title for title, _ in found.keys],
-            "chance": round(found.chance, 3),
-            "since": since_of(self.analysis, found),
-            "culprit": culprit_of(self.analysis, found),
-            "named": found.named is not None,
-            "by_chance": found.by_chance,
+            "cells": [self.places[cell] for cell in explained.cells],
+            "what": [title for title, _ in explained.keys],
+            "chance": round(explained.chance, 3),
+            "since": since_of(self.analysis, explained),
+            "culprit": culprit_of(self.analysis, explained),
+            "named": explained.named is not None,
+            "by_chance": explained.by_chance,
             "suspects": [
                 {
-                    "values": [{"axis": axis, "value": value} for axis, value in one.values],
-                    "share": round(one.share, 3),
-                    "evidence": one.evidence,
-                    "around": one.around,
+                    "values": [{"axis": axis, "value": value} for axis, value in suspect.values],
+                    "share": round(suspect.share, 3),
+                    "evidence": suspect.evidence,
+                    "around": suspect.around,
                 }
-                for one in found.suspects[:SHOWN]
+                for suspect in explained.suspects[:SHOWN]
             ],
         }
 
     def symptoms(self) -> dict[str, Any]:
         """Return the symptoms of the last night's cells, those of most cells first, and those that nobody sees."""
-        night, known = self.analysis.last, {one.name: one for one in self.analysis.planned.symptoms}
-        seen: dict[str, dict[int, str]] = {}
+        night, known = self.analysis.last, {symptom.name: symptom for symptom in self.analysis.planned.symptoms}
+        lines_by_symptom: dict[str, dict[int, str]] = {}
         for cell, record in (night.cells if night is not None else {}).items():
             for name, line in record.symptoms.items():
-                seen.setdefault(name, {})[self.places[cell]] = line
+                lines_by_symptom.setdefault(name, {})[self.places[cell]] = line
         rows = [
             {
                 "name": name,
@@ -411,32 +411,32 @@ class _Document:
                 "cells": list(cells),
                 "line": next(iter(cells.values())),
             }
-            for name, cells in sorted(seen.items(), key=lambda one: (-len(one[1]), one[0]))
+            for name, cells in sorted(lines_by_symptom.items(), key=lambda row: (-len(row[1]), row[0]))
         ]
         return {"seen": rows, "idle": list(self.analysis.idle_symptoms)}
 
     def slower(self, slower: Slower) -> dict[str, Any]:
         return {"cell": self.places[slower.cell], "step": slower.step, **(trend(slower.trend) or {})}
 
-    def quarantined(self, found: Quarantined) -> dict[str, Any]:
+    def quarantined(self, quarantined: Quarantined) -> dict[str, Any]:
         return {
-            **found.entry.model_dump(mode="json", exclude={"where"}),
-            "cell": found.entry.cells,
-            "check": found.entry.check or "",
-            "days_left": found.days_left,
-            "cells": [self.places[cell] for cell in found.cells],
-            "failed": found.failed,
-            "ran": found.ran,
-            "stale": found.stale,
+            **quarantined.entry.model_dump(mode="json", exclude={"where"}),
+            "cell": quarantined.entry.cells,
+            "check": quarantined.entry.check or "",
+            "days_left": quarantined.days_left,
+            "cells": [self.places[cell] for cell in quarantined.cells],
+            "failed": quarantined.failed,
+            "ran": quarantined.ran,
+            "stale": quarantined.stale,
         }
 
     def coverage(self) -> dict[str, Any]:
-        found = self.analysis.coverage
+        totals = self.analysis.coverage
         return {
-            **asdict(found.cells),
-            "pairs": asdict(found.pairs),
+            **asdict(totals.cells),
+            "pairs": asdict(totals.pairs),
             "axes": [
                 {"name": axis, "values": [{"value": value, **asdict(c)} for value, c in values.items()]}
-                for axis, values in found.values.items()
+                for axis, values in totals.values.items()
             ],
         }

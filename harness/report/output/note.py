@@ -56,11 +56,11 @@ def _head(analysis: Analysis, url: str) -> list[str]:
     night = analysis.last
     if night is None:
         return ["## vmatrix: no runs", "", "The history has no matching cell runs."]
-    found = summary(analysis)
-    passed = found["outcomes"].get("passed", 0)
-    new = f", {plural(found['new'], 'new failure')}" if found["new"] else ""
-    new += f", {plural(found['known'], 'failure')} seen before" if found["known"] else ""
-    lines = [f"## vmatrix: {passed} of {plural(found['ran'], 'cell')} passed{new}", "", _where(night, url)]
+    counts = summary(analysis)
+    passed = counts["outcomes"].get("passed", 0)
+    new = f", {plural(counts['new'], 'new failure')}" if counts["new"] else ""
+    new += f", {plural(counts['known'], 'failure')} seen before" if counts["known"] else ""
+    lines = [f"## vmatrix: {passed} of {plural(counts['ran'], 'cell')} passed{new}", "", _where(night, url)]
     if analysis.freshness.stale:
         lines += ["", f"**The last night began {ago(analysis.freshness.hours_ago)}: a night is missing.**"]
     if night.outage:
@@ -70,12 +70,12 @@ def _head(analysis: Analysis, url: str) -> list[str]:
 
 def _where(night: Night, url: str) -> str:
     where = night.where
-    said = [f"{night.start:%Y-%m-%d %H:%M} UTC"]
-    said += [f"commit {code(where.commit[:12])}"] if where.commit else []
-    said += [f"product {code(where.product)}"] if where.product else []
-    said += [_link(f"pipeline {where.pipeline}", where.pipeline_url)] if where.pipeline else []
-    said += [_link("report", url)] if url else []
-    return " · ".join(said)
+    parts = [f"{night.start:%Y-%m-%d %H:%M} UTC"]
+    parts += [f"commit {code(where.commit[:12])}"] if where.commit else []
+    parts += [f"product {code(where.product)}"] if where.product else []
+    parts += [_link(f"pipeline {where.pipeline}", where.pipeline_url)] if where.pipeline else []
+    parts += [_link("report", url)] if url else []
+    return " · ".join(parts)
 
 
 def _failing(analysis: Analysis, failing: Sequence[CellStory]) -> list[str]:
@@ -92,17 +92,19 @@ def _failing(analysis: Analysis, failing: Sequence[CellStory]) -> list[str]:
     if analysis.suspects:
         lines += ["", "Suspects:", ""]
         lines += [
-            f"- {code(line)}{_origin(analysis, one)}" for one in analysis.suspects for line in lines_of_suspects(one)
+            f"- {code(line)}{_origin(analysis, suspect)}"
+            for suspect in analysis.suspects
+            for line in lines_of_suspects(suspect)
         ]
     return [*lines, "", "To reproduce the first one:", "", "```sh", reproduce(counts[0].id, counts[0].last), "```"]
 
 
-def _origin(analysis: Analysis, found: Explained) -> str:
+def _origin(analysis: Analysis, explained: Explained) -> str:
     """Return since which commit, or commits, a suspect fails, and whose files these are; "" where that is not known."""
-    if culprit := culprit_of(analysis, found):
+    if culprit := culprit_of(analysis, explained):
         owners = f", owners {code(culprit['owners'])}" if culprit.get("owners") else ""
         return f", since {code(culprit['title'])} by {code(culprit['author'])}{owners}"
-    ends = since_of(analysis, found)
+    ends = since_of(analysis, explained)
     if ends is None or not (ends["good"] and ends["bad"]):
         return ""
     commits_of = code(f"{ends['good'][:8]}..{ends['bad'][:8]}")
@@ -122,20 +124,22 @@ def _row(analysis: Analysis, cells: Sequence[CellStory]) -> str:
     by_cause: dict[tuple[str, ...], list[Failure]] = {}
     for failure in failures:
         by_cause.setdefault(failure.cause, []).append(failure)
-    said = [_said(equal) for equal in list(by_cause.values())[:MOST_FAILURES]]
-    said += [f"and {plural(len(by_cause) - MOST_FAILURES, 'more cause')}"] if len(by_cause) > MOST_FAILURES else []
-    said += [f"{plural(len(by_cause), 'cause')}, {plural(len(failures), 'failure')}"] * (len(by_cause) < len(failures))
+    sentences = [_said(equal) for equal in list(by_cause.values())[:MOST_FAILURES]]
+    sentences += [f"and {plural(len(by_cause) - MOST_FAILURES, 'more cause')}"] if len(by_cause) > MOST_FAILURES else []
+    sentences += [f"{plural(len(by_cause), 'cause')}, {plural(len(failures), 'failure')}"] * (
+        len(by_cause) < len(failures)
+    )
     names = [_link(code(c.id), c.last.where.job_url if c.last is not None else "") for c in cells[:MOST_NAMED]]
     names += [f"and {plural(len(cells) - MOST_NAMED, 'more cell')}"] if len(cells) > MOST_NAMED else []
-    columns = "<br>".join(names), "<br>".join(said), blame, _judged(cells), _since(analysis, first)
+    columns = "<br>".join(names), "<br>".join(sentences), blame, _judged(cells), _since(analysis, first)
     return f"| {' | '.join(column.replace('|', PIPE) for column in columns)} |"
 
 
 def _judged(cells: Sequence[CellStory]) -> str:
-    said = _words(cells[0])
+    judgement = _words(cells[0])
     rates = [c.flaky for c in cells if c.flaky.enough and c.flaky.failed]
     worst = max(rates, key=lambda r: r.rate, default=None)
-    return f"{said}; flaky in {worst.failed} of {worst.n}" if worst is not None else said
+    return f"{judgement}; flaky in {worst.failed} of {worst.n}" if worst is not None else judgement
 
 
 def _said(equal: Sequence[Failure]) -> str:
@@ -162,15 +166,15 @@ def _asides(analysis: Analysis) -> list[str]:
     ending = [q.entry for q in analysis.quarantine if q.days_left <= SOON]
     slower = [f"{s.cell} {s.step}".strip() + f" x{s.trend.ratio:.2f}" for s in analysis.slower]
     figures = [
-        f"{c.id} {label_of(one.figure.key)} x{one.ratio:.2f}"
+        f"{c.id} {label_of(slow_figure.figure.key)} x{slow_figure.ratio:.2f}"
         for c in analysis.tonight
-        for found in c.figures.compared.values()
-        for one in found.slower
+        for comparison in c.figures.compared.values()
+        for slow_figure in comparison.slower
     ]
     open_ended = [
         f"{c.id} {c.last.outcome}" for c in analysis.tonight if c.last is not None and c.last.outcome not in RAN
     ]
-    said = [
+    lists = [
         _list("inconclusive", open_ended),
         _list("fixed", [c.id for c in analysis.tonight if c.news == "fixed"]),
         _list("did not run", [n.cell for n in analysis.not_run]),
@@ -178,12 +182,16 @@ def _asides(analysis: Analysis) -> list[str]:
         _list("slower figures", figures),
         _list("missing nights", [day.isoformat() for day in reversed(analysis.freshness.missing)]),
         _list(
-            "got worse", [f"{one.axis} {one.value}: {one.check} {one.failed} of {one.judged}" for one in analysis.worse]
+            "got worse",
+            [
+                f"{change.axis} {change.value}: {change.check} {change.failed} of {change.judged}"
+                for change in analysis.worse
+            ],
         ),
         _list("symptoms that no night of the last 60 had", analysis.idle_symptoms),
         _list("quarantine ends", [f"{entry.cells} {entry.until}" for entry in ending]),
     ]
-    told = [line for line in said if line]
+    told = [line for line in lists if line]
     return ["", *told] if told else []
 
 

@@ -75,7 +75,10 @@ class Facts(Model):
             "cluster_kubernetes_version": self.kubernetes,
             "cluster_container_runtime": runtime,
             f"cluster_{runtime}_version": self.container_runtime_version if runtime else None,
-            **{f"cluster_{one}_version": getattr(self, one) for one in ("runc", "cni_plugins", "etcd", "coredns")},
+            **{
+                f"cluster_{component}_version": getattr(self, component)
+                for component in ("runc", "cni_plugins", "etcd", "coredns")
+            },
             "cluster_network_plugin": self.network_plugin,
             ENFORCES_POLICIES: self.network_policies,
             "cluster_kube_proxy_mode": self.kube_proxy_mode,

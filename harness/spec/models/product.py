@@ -128,10 +128,12 @@ def known_fields(template: str) -> str:
     """Refuse a template with a field that nothing fills."""
     try:
         parsed = [field for field in Formatter().parse(template) if field[1] is not None]
-        found = [f"{name}{':' if form else ''}{form}{'!' if how else ''}{how or ''}" for _, name, form, how in parsed]
+        names_used = [
+            f"{name}{':' if form else ''}{form}{'!' if how else ''}{how or ''}" for _, name, form, how in parsed
+        ]
     except ValueError as error:
         raise ValueError(f"not a template: {error}") from error
-    for name in found:
+    for name in names_used:
         if name not in FIELDS:
             raise ValueError(f"unknown field {{{name}}} in {template!r}; known: {', '.join(FIELDS)}")
     return template
@@ -195,13 +197,13 @@ SERVE = "expected NAME, NAME@VERSION or {artifact: NAME, as: PATH, inside: FOLDE
 IMAGE = "expected NAME, NAME@TAG, {artifact: NAME, as: REPOSITORY} or {archive: PATH, name: REPOSITORY:TAG}"
 
 
-def _form(given: Any) -> str | None:
+def _form(entry: Any) -> str | None:
     """Tell which form an entry has, by its keys."""
-    if isinstance(given, str):
+    if isinstance(entry, str):
         return "name"
-    if isinstance(given, OwnImage) or (isinstance(given, dict) and "archive" in given):
+    if isinstance(entry, OwnImage) or (isinstance(entry, dict) and "archive" in entry):
         return "own"
-    return "ours" if isinstance(given, dict | ServedProgram | RenamedImage) else None
+    return "ours" if isinstance(entry, dict | ServedProgram | RenamedImage) else None
 
 
 Served = Annotated[

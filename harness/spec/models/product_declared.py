@@ -20,16 +20,16 @@ def steps(path: str) -> tuple[str | int, ...]:
         ValueError: it is not a path to one value.
     """
     inner = path[1:-1] if path.startswith("{") and path.endswith("}") else path
-    found, at = list[str | int](), 0
+    keys, at = list[str | int](), 0
     while at < len(inner):
         part = PART.match(inner, at)
         if part is None:
             break
-        found.append(int(part["number"]) if part["number"] is not None else part["key"] or part["quoted"])
+        keys.append(int(part["number"]) if part["number"] is not None else part["key"] or part["quoted"])
         at = part.end()
-    if not found or at < len(inner):
+    if not keys or at < len(inner):
         raise ValueError(f"{path!r} is not a path such as {{.status.history[0]}}")
-    return tuple(found)
+    return tuple(keys)
 
 
 def value_at(content: Any, path: str) -> Any:

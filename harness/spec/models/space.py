@@ -57,7 +57,7 @@ class Infra(Model):
 
     label: Text
     provider: Annotated[
-        Literal["embedded", "kubeconfig"] | None, BeforeValidator(lambda given: current_provider(given, "infras.yml"))
+        Literal["embedded", "kubeconfig"] | None, BeforeValidator(lambda name: current_provider(name, "infras.yml"))
     ] = None
     offers: tuple[Feature, ...] = ()
     measured_memory: MeasuredMemory | None = None
@@ -92,13 +92,15 @@ class QuarantineEntry(Model):
     @property
     def cells(self) -> str:
         """Return which cells are meant, in words."""
-        values = [f"{axis} {one if isinstance(one, str) else ' or '.join(one)}" for axis, one in self.where.items()]
+        values = [
+            f"{axis} {value if isinstance(value, str) else ' or '.join(value)}" for axis, value in self.where.items()
+        ]
         return ", ".join([*([self.cell] if self.cell != "*" or not values else []), *values])
 
     def means(self, cell: str, values: Mapping[str, str]) -> bool:
         """Tell whether a cell, by its id and its values, is one of these."""
         return fnmatchcase(cell, self.cell) and all(
-            values.get(axis) in ((one,) if isinstance(one, str) else one) for axis, one in self.where.items()
+            values.get(axis) in ((value,) if isinstance(value, str) else value) for axis, value in self.where.items()
         )
 
 

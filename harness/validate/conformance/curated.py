@@ -146,8 +146,8 @@ def specs_namespaces(api: Cluster) -> frozenset[str]:
 
 def _ending(api: Cluster) -> dict[str, bool]:
     """Return of each namespace of specs whether it is being deleted."""
-    found = [namespace["metadata"] for namespace in api.list(NAMESPACE, labels=E2E_LABEL).items]
-    return {namespace["name"]: "deletionTimestamp" in namespace for namespace in found}
+    metadata = [namespace["metadata"] for namespace in api.list(NAMESPACE, labels=E2E_LABEL).items]
+    return {namespace["name"]: "deletionTimestamp" in namespace for namespace in metadata}
 
 
 def left_of_specs(api: Cluster, deadline: Deadline, *, besides: Collection[str] = ()) -> str:
@@ -215,5 +215,5 @@ def run_curated(
         return SpecRun(verdicts(), None)
     earlier = specs_namespaces(api)
     with hurried(api):
-        found = verdicts()
-    return SpecRun(found, left_of_specs(api, Deadline.after(timeouts.probe_remove), besides=earlier))
+        outcomes = verdicts()
+    return SpecRun(outcomes, left_of_specs(api, Deadline.after(timeouts.probe_remove), besides=earlier))

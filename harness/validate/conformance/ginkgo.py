@@ -272,9 +272,9 @@ def cut_short(verdicts: Mapping[str, SpecVerdict], log: Path) -> str:
         return ""
     began = [name for name in short if verdicts[name].outcome is SpecOutcome.FAILED]
     rest = len(short) - len(began)
-    said = [f"time was up before {len(short)} of {len(verdicts)} specs had ended; {rest} of them had not begun"]
-    said += [f"running: {name}" for name in began[:TOLD]]
-    return "\n".join([*said, f"look at: {log}", "more time: `conformance` and `upstream_specs` of timeouts.yml"])
+    lines = [f"time was up before {len(short)} of {len(verdicts)} specs had ended; {rest} of them had not begun"]
+    lines += [f"running: {name}" for name in began[:TOLD]]
+    return "\n".join([*lines, f"look at: {log}", "more time: `conformance` and `upstream_specs` of timeouts.yml"])
 
 
 def refuse_missing(verdicts: Iterable[SpecVerdict], known: Collection[str]) -> None:
@@ -286,7 +286,7 @@ def refuse_missing(verdicts: Iterable[SpecVerdict], known: Collection[str]) -> N
     Raises:
         InfraError: naming the images. Otherwise a mirror that lost its images would make every spec pass.
     """
-    lost = sorted({image for one in verdicts for image in one.lacks if image not in known})
+    lost = sorted({image for verdict in verdicts for image in verdict.lacks if image not in known})
     if lost:
         raise InfraError(
             f"specs were not run because the mirror lacks {', '.join(lost)}",

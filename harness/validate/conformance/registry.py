@@ -47,8 +47,8 @@ def digests(registry: str, images: Iterable[str], seconds: float) -> dict[str, s
     """
     asked = sorted(set(images))
     with ThreadPoolExecutor(PARALLEL) as pool:
-        found = zip(asked, pool.map(lambda image: digest_of(registry, image, seconds), asked), strict=True)
-        return {image: digest for image, digest in found if digest is not None}
+        pairs = zip(asked, pool.map(lambda image: digest_of(registry, image, seconds), asked), strict=True)
+        return {image: digest for image, digest in pairs if digest is not None}
 
 
 def has_image(registry: str, image: str, seconds: float) -> bool:

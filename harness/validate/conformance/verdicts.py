@@ -59,23 +59,23 @@ def read_verdicts(junit: Path, names: Iterable[str]) -> dict[str, SpecVerdict]:
     Args:
         junit: the junit_01.xml that e2e.test wrote into its --report-dir; it lists every spec, run or not.
     """
-    wanted = tuple(names)
+    specs = tuple(names)
     if not junit.is_file():
         lost = SpecVerdict(
             SpecOutcome.FAILED, text=f"ginkgo wrote no report to {junit}: it was killed or could not start"
         )
-        return dict.fromkeys(wanted, lost)
+        return dict.fromkeys(specs, lost)
     try:
         cases = list(ElementTree.parse(junit).iter("testcase"))  # noqa: S314 - our own run's report
     except ElementTree.ParseError as error:
-        return dict.fromkeys(wanted, SpecVerdict(SpecOutcome.FAILED, text=f"{junit} is not XML: {error}"))
+        return dict.fromkeys(specs, SpecVerdict(SpecOutcome.FAILED, text=f"{junit} is not XML: {error}"))
     suite_failure, cut = _suite_failure(cases), any(_met_the_end(case) for case in cases)
-    found: dict[str, list[SpecVerdict]] = {}
+    verdicts: dict[str, list[SpecVerdict]] = {}
     for case in cases:
         name = case.get("name", "")
         if name.startswith(SPEC_PREFIX):
-            found.setdefault(name.removeprefix(SPEC_PREFIX), []).append(_verdict(case, suite_failure, cut=cut))
-    return {name: _only(found.get(name, []), suite_failure) for name in wanted}
+            verdicts.setdefault(name.removeprefix(SPEC_PREFIX), []).append(_verdict(case, suite_failure, cut=cut))
+    return {name: _only(verdicts.get(name, []), suite_failure) for name in specs}
 
 
 def _only(verdicts: Sequence[SpecVerdict], suite_failure: str) -> SpecVerdict:

@@ -66,7 +66,7 @@ def by_name(objects: Iterable[Json]) -> dict[str, Json]:
 def addresses_of(pod: Json) -> tuple[str, ...]:
     """Return a pod's addresses, one of each IP family that it has; none while it has none."""
     status = pod.get("status") or {}
-    listed = tuple(str(one["ip"]) for one in status.get("podIPs") or ())
+    listed = tuple(str(pod_ip["ip"]) for pod_ip in status.get("podIPs") or ())
     return listed or tuple(filter(None, (str(status.get("podIP") or ""),)))
 
 
@@ -127,9 +127,9 @@ def dns_address(api: Cluster, expected: ExpectedGuest) -> str:
 
 def dns_service(api: Cluster, expected: ExpectedGuest) -> Json | None:
     """Return the DNS server's Service: the one that the product names, else the one with the label of DNS servers."""
-    said = expected.leaves.dns.service
-    if said is not None:
-        namespace, _, name = said.partition("/")
+    service = expected.leaves.dns.service
+    if service is not None:
+        namespace, _, name = service.partition("/")
         return api.get(SERVICE, name, namespace)
     return next(iter(api.list(SERVICE, labels="=".join(DNS_LABEL)).items), None)
 

@@ -36,7 +36,7 @@ class Certificate:
 
     def signed_by(self, authority: Certificate) -> bool:
         """Tell whether an authority has signed it."""
-        mine, theirs = (x509.load_pem_x509_certificate(one.pem.encode()) for one in (self, authority))
+        mine, theirs = (x509.load_pem_x509_certificate(certificate.pem.encode()) for certificate in (self, authority))
         try:
             mine.verify_directly_issued_by(theirs)
         except (InvalidSignature, TypeError, ValueError):
@@ -76,8 +76,8 @@ def _usages(read: x509.Certificate) -> Iterator[str]:
         usage = read.extensions.get_extension_for_class(x509.KeyUsage).value
         yield from (word for name, word in KEY_USAGES.items() if getattr(usage, name))
     with suppress(x509.ExtensionNotFound):
-        for one in read.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value:
-            yield EXTENDED.get(one, one.dotted_string)
+        for purpose in read.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value:
+            yield EXTENDED.get(purpose, purpose.dotted_string)
 
 
 @dataclass(frozen=True)
@@ -191,8 +191,8 @@ class Process:
     @property
     def unit(self) -> str:
         """Return the systemd unit that it belongs to, "" for none."""
-        found: list[str] = UNIT.findall(self.cgroup)
-        return self.main_of or (found[-1] if found else "")
+        units: list[str] = UNIT.findall(self.cgroup)
+        return self.main_of or (units[-1] if units else "")
 
     @property
     def in_pod(self) -> bool:
@@ -326,8 +326,8 @@ def _environment(text: str | None) -> Mapping[str, str] | None:
     """Return the settings of etcd in a file of variables, by the names of its flags."""
     if text is None:
         return None
-    given = {name: value for name, value in environment_file(text).items() if name.startswith("ETCD_")}
-    return {name.removeprefix("ETCD_").replace("_", "-").lower(): value for name, value in given.items()}
+    settings = {name: value for name, value in environment_file(text).items() if name.startswith("ETCD_")}
+    return {name.removeprefix("ETCD_").replace("_", "-").lower(): value for name, value in settings.items()}
 
 
 def _unit(row: Mapping[str, str]) -> Unit:

@@ -81,14 +81,14 @@ def programs_of(raw: Mapping[str, Any]) -> RunningPrograms:
     for program in raw["programs"]:
         versions.setdefault(program["name"], set()).add(version_in(program["said"]))
     return RunningPrograms(
-        versions={name: tuple(sorted(found)) for name, found in versions.items()},
+        versions={name: tuple(sorted(versions_of_name)) for name, versions_of_name in versions.items()},
         api_version=_api_version(raw["api_version"]),
         api_emulates=_api_emulates(raw["api_version"]),
         hosts=hosts,
-        backends=_loaded(raw["proxy"], lambda found: dict(found["servers"])),
+        backends=_loaded(raw["proxy"], lambda state: dict(state["servers"])),
         proxy=raw["proxy"]["kind"] if raw["proxy"] is not None else "",
-        containerd=_loaded(raw["containerd"], lambda found: tomllib.loads(found["config"])),
-        crio=_loaded(raw["crio"], lambda found: tomllib.loads(found["config"])),
+        containerd=_loaded(raw["containerd"], lambda state: tomllib.loads(state["config"])),
+        crio=_loaded(raw["crio"], lambda state: tomllib.loads(state["config"])),
         kube_proxy=_configz(raw["kube_proxy"]),
         lifetimes={server: int(answer["seconds"]) for server, answer in raw["dns"].items()},
         config_version=raw["containerd"]["file_version"] if raw["containerd"] is not None else "",
@@ -102,8 +102,8 @@ def _shims(raw: Mapping[str, Any]) -> tuple[Shim, ...]:
         return ()
     began = float(raw["containerd"]["started"]) + CLOCK_SECONDS
     return tuple(
-        Shim(one["pod"], version_in(one["said"]), float(one["started"]) > began, int(one["children"]))
-        for one in raw["shims"]
+        Shim(shim["pod"], version_in(shim["said"]), float(shim["started"]) > began, int(shim["children"]))
+        for shim in raw["shims"]
     )
 
 
@@ -140,8 +140,8 @@ def _api_emulates(answer: Mapping[str, Any] | None) -> str:
 def _configz(answer: Mapping[str, Any]) -> Mapping[str, Any]:
     if answer["status"] != OK:
         return {}
-    found: Mapping[str, Any] = json.loads(answer["body"])["kubeproxy.config.k8s.io"]
-    return found
+    configuration: Mapping[str, Any] = json.loads(answer["body"])["kubeproxy.config.k8s.io"]
+    return configuration
 
 
 Rule = tuple[str, str, int]  # a Service's address, its protocol, its port
@@ -236,8 +236,8 @@ def setup_of(raw: Mapping[str, Any]) -> MachineSetup:
         servers={path: tuple(urls) for path, urls in raw["servers"].items()},
         registries_conf={path: tomllib.loads(text) for path, text in raw["registries_conf"].items()},
         units={
-            name: UnitSettings(one["settings"], one["limits"], int(one["restarts"]), bool(one["reload"]))
-            for name, one in raw["units"].items()
+            name: UnitSettings(unit["settings"], unit["limits"], int(unit["restarts"]), bool(unit["reload"]))
+            for name, unit in raw["units"].items()
         },
         processes=_limits(raw["processes"]["pids"], raw["processes"]["seen"]),
     )
@@ -252,13 +252,13 @@ def _yaml_settings(text: str) -> tuple[Mapping[str, Any], str]:
     return (content, "") if isinstance(content, dict) else ({}, "it is not a file of settings")
 
 
-def _limits(pids: Mapping[str, int], seen: Mapping[str, Mapping[str, Any]]) -> dict[str, ProcessLimits]:
+def _limits(pids: Mapping[str, int], limits: Mapping[str, Mapping[str, Any]]) -> dict[str, ProcessLimits]:
     """Return what limits processes, by their names; one that has ended meanwhile is left out."""
     return {
         name: ProcessLimits(
-            {key: (soft, hard) for key, (soft, hard) in seen[str(pid)]["limits"].items()},
-            *(seen[str(pid)][key] for key in ("oom", "nice", "state", "cpus")),
+            {key: (soft, hard) for key, (soft, hard) in limits[str(pid)]["limits"].items()},
+            *(limits[str(pid)][key] for key in ("oom", "nice", "state", "cpus")),
         )
         for name, pid in {"1": 1, **pids}.items()
-        if str(pid) in seen
+        if str(pid) in limits
     }

@@ -84,13 +84,13 @@ def main(argv: Sequence[str]) -> None:
         argv: one JSON object: `seconds` after which to stop, and `requests`, each with name, url, cafile (for https),
             timeout and interval in seconds.
     """
-    given = json.loads(argv[0])
+    options = json.loads(argv[0])
     started = time.monotonic()
     tell({"started": time.time()})
-    threads = [threading.Thread(target=repeat, args=(r, started), daemon=True) for r in given["requests"]]
+    threads = [threading.Thread(target=repeat, args=(r, started), daemon=True) for r in options["requests"]]
     for thread in threads:
         thread.start()
-    ended.wait(given["seconds"])
+    ended.wait(options["seconds"])
     ended.set()
 
 

@@ -87,7 +87,7 @@ CRONTABS = ("/etc/crontab", "/etc/cron.d/*", "/var/spool/cron/*", "/var/spool/cr
 
 def lines_in(*patterns: str) -> Iterator[tuple[str, str]]:
     """Yield path and line of text files, without comments and empty lines."""
-    for path in sorted({one for pattern in patterns for one in glob.glob(pattern)}):
+    for path in sorted({path for pattern in patterns for path in glob.glob(pattern)}):
         for line in (read(path) or "").splitlines():
             if line.strip() and line.strip()[0] not in "#;":
                 yield path, line.strip()
@@ -101,12 +101,12 @@ def booted() -> float:
 
 def changed_files() -> dict[str, float]:
     """Return by how many seconds files that a boot reads are newer than this one."""
-    since, found = booted(), {}
-    for path in {one for pattern in BOOT_FILES for one in glob.glob(pattern)}:
+    since, seconds_by_path = booted(), {}
+    for path in {match for pattern in BOOT_FILES for match in glob.glob(pattern)}:
         newer = os.lstat(path).st_mtime - since
         if newer > 0 and not os.path.isdir(path) and os.path.basename(path) != TARGET:
-            found[path] = newer
-    return found
+            seconds_by_path[path] = newer
+    return seconds_by_path
 
 
 def enabled() -> dict[str, str]:
@@ -128,18 +128,18 @@ def shown(names: Sequence[str]) -> dict[str, dict[str, str]]:
     return {name: row for row in rows for name in {row.get("Id", ""), *row.get("Names", "").split()}}
 
 
-def never_started(wanted: dict[str, str], seen: dict[str, dict[str, str]]) -> dict[str, str]:
+def never_started(wanted_by: dict[str, str], units: dict[str, dict[str, str]]) -> dict[str, str]:
     """Return units that the next boot starts and this one did not, with what wants them and is there already."""
-    found = {}
-    for unit, by in wanted.items():
-        one = seen.get(unit, {})
+    wanting = {}
+    for unit, by in wanted_by.items():
+        unit_state = units.get(unit, {})
         never = all(
-            one.get(key, "0") == "0" for key in ("InactiveExitTimestampMonotonic", "ConditionTimestampMonotonic")
+            unit_state.get(key, "0") == "0" for key in ("InactiveExitTimestampMonotonic", "ConditionTimestampMonotonic")
         )
-        idle = one.get("LoadState") == "loaded" and one.get("ActiveState") == "inactive" and never
-        if idle and seen.get(by, {}).get("ActiveState") == "active":
-            found[unit] = by
-    return found
+        idle = unit_state.get("LoadState") == "loaded" and unit_state.get("ActiveState") == "inactive" and never
+        if idle and units.get(by, {}).get("ActiveState") == "active":
+            wanting[unit] = by
+    return wanting
 
 
 def running_services() -> list[str]:
@@ -148,23 +148,23 @@ def running_services() -> list[str]:
     return [line.split()[0] for line in listed.splitlines() if line.strip()]
 
 
-def not_enabled(names: Sequence[str], seen: dict[str, dict[str, str]]) -> list[str]:
+def not_enabled(names: Sequence[str], units: dict[str, dict[str, str]]) -> list[str]:
     """Return those of the running services that nothing starts at the next boot."""
-    rows = ((name, seen.get(name, {})) for name in names)
+    rows = ((name, units.get(name, {})) for name in names)
     return sorted(
-        name for name, one in rows if one.get("UnitFileState") == "disabled" and not any(map(one.get, STARTED_BY))
+        name for name, state in rows if state.get("UnitFileState") == "disabled" and not any(map(state.get, STARTED_BY))
     )
 
 
-def firewalls(wanted: dict[str, str], seen: dict[str, dict[str, str]]) -> list[list[Any]]:
+def firewalls(wanted_by: dict[str, str], units: dict[str, dict[str, str]]) -> list[list[Any]]:
     """Return [service, file, line, whether it runs] of what loads rules at boot that forbid something."""
-    found = []
+    rules = []
     for name, patterns in FIREWALLS.items():
-        if name in wanted:
+        if name in wanted_by:
             lines = [[path, line] for path, line in lines_in(*patterns) if FORBIDS.search(line)]
-            active = seen.get(name, {}).get("ActiveState") == "active"
-            found += [[name, *one, active] for one in lines or ([] if patterns else [["", ""]])]
-    return found
+            active = units.get(name, {}).get("ActiveState") == "active"
+            rules += [[name, *line, active] for line in lines or ([] if patterns else [["", ""]])]
+    return rules
 
 
 def blocked_modules() -> list[list[str]]:
@@ -175,7 +175,7 @@ def blocked_modules() -> list[list[str]]:
 
 def kernel_words() -> dict[str, list[str]]:
     """Return the words of the kernel's next command line by file, without those that it has now."""
-    now, found = set((read("/proc/cmdline") or "").split()), dict[str, set[str]]()
+    now, words_by_file = set((read("/proc/cmdline") or "").split()), dict[str, set[str]]()
     for path, line in lines_in(*COMMAND_LINES):
         match = WORDS_OF.match(line)
         text = match.group(1) if match else line if path.endswith("/cmdline") else ""
@@ -183,32 +183,32 @@ def kernel_words() -> dict[str, list[str]]:
             words = " ".join(shlex.split(text)).split()
         except ValueError:
             words = text.split()
-        found.setdefault(path, set()).update(set(words) - now)
-    return {path: sorted(words) for path, words in found.items() if words}
+        words_by_file.setdefault(path, set()).update(set(words) - now)
+    return {path: sorted(words) for path, words in words_by_file.items() if words}
 
 
 def variables() -> dict[str, list[str]]:
     """Return the names of variables that every unit or login is given, by where they come from."""
-    found: dict[str, set[str]] = {}
+    names_by_source: dict[str, set[str]] = {}
     for line in (said(["systemctl", "show-environment"]) or "").splitlines():
-        found.setdefault("systemd's environment", set()).add(line.partition("=")[0])
+        names_by_source.setdefault("systemd's environment", set()).add(line.partition("=")[0])
     for path, line in lines_in("/etc/environment", "/etc/environment.d/*.conf"):
-        found.setdefault(path, set()).add(line.removeprefix("export ").partition("=")[0].strip())
+        names_by_source.setdefault(path, set()).add(line.removeprefix("export ").partition("=")[0].strip())
     for path, line in lines_in("/etc/systemd/system.conf", "/etc/systemd/system.conf.d/*.conf"):
         key, _, value = line.partition("=")
         if key.strip() in ("DefaultEnvironment", "ManagerEnvironment"):
             names = {word.partition("=")[0] for word in shlex.split(value)}
-            found.setdefault(path, set()).update(names)
+            names_by_source.setdefault(path, set()).update(names)
     if os.path.exists("/etc/ld.so.preload") and (read("/etc/ld.so.preload") or "").strip():
-        found["/etc/ld.so.preload"] = {"LD_PRELOAD"}
-    return {where: sorted(names) for where, names in found.items()}
+        names_by_source["/etc/ld.so.preload"] = {"LD_PRELOAD"}
+    return {where: sorted(names) for where, names in names_by_source.items()}
 
 
 def commands() -> list[list[str]]:
     """Return [file, command] of what runs once at boot: cron's @reboot, rc.local."""
-    found = [[path, match.group(1)] for path, line in lines_in(*CRONTABS) if (match := RUNS.match(line))]
-    paths = [one for one in ("/etc/rc.local", "/etc/rc.d/rc.local") if os.access(one, os.X_OK)]
-    return found + [[path, line] for path, line in lines_in(*paths) if line != "exit 0"]
+    jobs = [[path, match.group(1)] for path, line in lines_in(*CRONTABS) if (match := RUNS.match(line))]
+    paths = [path for path in ("/etc/rc.local", "/etc/rc.d/rc.local") if os.access(path, os.X_OK)]
+    return jobs + [[path, line] for path, line in lines_in(*paths) if line != "exit 0"]
 
 
 def mounts() -> list[list[Any]]:
@@ -220,24 +220,24 @@ def mounts() -> list[list[Any]]:
 def removals() -> list[list[str]]:
     """Return [file, place] of what systemd-tmpfiles removes at boot, or once it is old enough (tmpfiles.d(5))."""
     folders = ("/etc/tmpfiles.d/*.conf", "/run/tmpfiles.d/*.conf", "/usr/lib/tmpfiles.d/*.conf")
-    found = []
+    rows = []
     for path, line in lines_in(*folders):
         words = [*line.split(), *["-"] * 6][:6]
         if words[0][0] in "rRD" or (words[0][0] in "dvqQeC" and words[5] != "-"):
-            found.append([path, words[1]])
-    return found
+            rows.append([path, words[1]])
+    return rows
 
 
 def settings() -> dict[str, list[str]]:
     """Return [value, file] of each kernel setting that a boot sets (sysctl.d(5): the last one counts)."""
-    found, path = {}, ""
+    values, path = {}, ""
     for line in (said(["systemd-analyze", "cat-config", "sysctl.d"]) or "").splitlines():
         if line.startswith("# /"):
             path = line[2:].strip()
         elif not line.lstrip().startswith(("#", ";")) and "=" in line:
             key, _, value = line.strip().lstrip("-").partition("=")
-            found[key.strip().replace("/", ".")] = [value.strip(), path]
-    return found
+            values[key.strip().replace("/", ".")] = [value.strip(), path]
+    return values
 
 
 def swaps() -> list[str]:
@@ -264,24 +264,24 @@ def mode_of_selinux() -> list[str]:
 
 def main(argv: Sequence[str]) -> None:
     """Print everything; argv is ignored."""
-    wanted, services = enabled(), running_services()
-    units = shown(sorted({*wanted, *wanted.values(), *services}))
+    wanted_by, services = enabled(), running_services()
+    units = shown(sorted({*wanted_by, *wanted_by.values(), *services}))
     names = (
         "/etc/modules-load.d/*.conf",
         "/run/modules-load.d/*.conf",
         "/usr/lib/modules-load.d/*.conf",
         "/etc/modules",
     )
-    seen = {
+    report = {
         "settings": settings(),
         "modules": sorted({line for _, line in lines_in(*names)}),
         "swaps": swaps(),
         "target": target(),
         "hostname": (read("/etc/hostname") or "").strip(),
-        "never_started": never_started(wanted, units),
+        "never_started": never_started(wanted_by, units),
         "not_enabled": not_enabled(services, units),
         "changed": changed_files(),
-        "firewalls": firewalls(wanted, units),
+        "firewalls": firewalls(wanted_by, units),
         "blocked_modules": blocked_modules(),
         "kernel_words": kernel_words(),
         "variables": variables(),
@@ -290,7 +290,7 @@ def main(argv: Sequence[str]) -> None:
         "removals": removals(),
         "selinux": mode_of_selinux(),
     }
-    print(json.dumps(seen))  # noqa: T201 - its only output, read by the harness
+    print(json.dumps(report))  # noqa: T201 - its only output, read by the harness
 
 
 if __name__ == "__main__":

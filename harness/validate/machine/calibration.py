@@ -77,13 +77,13 @@ def main(argv: Sequence[str]) -> None:
     Args:
         argv: one JSON object: `rounds`, and `folder` on the disk that counts; its nearest parent that exists is used.
     """
-    given = json.loads(argv[0])
-    folder = given["folder"]
+    options = json.loads(argv[0])
+    folder = options["folder"]
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
-    rounds = given["rounds"]
-    found = {"cpu": middle(cpu, rounds), "disk": middle(lambda: disk(folder), rounds)}
-    print(json.dumps({**found, "network": middle(network, rounds)}))  # noqa: T201 - its only output, read by the harness
+    rounds = options["rounds"]
+    seconds = {"cpu": middle(cpu, rounds), "disk": middle(lambda: disk(folder), rounds)}
+    print(json.dumps({**seconds, "network": middle(network, rounds)}))  # noqa: T201 - its only output, read by the harness
 
 
 if __name__ == "__main__":

@@ -63,10 +63,10 @@ def main(argv: Sequence[str]) -> None:
     Args:
         argv: one JSON object: `volumes`, by program [path on the machine, path in the container] of each.
     """
-    given = json.loads(argv[0])
+    options = json.loads(argv[0])
     running = {process["name"]: process for process in processes()}
-    seen = {"volumes": volumes(running, given["volumes"]), "scheduler": scheduler(running)}
-    print(json.dumps(seen))  # noqa: T201 - its only output, read by the harness
+    report = {"volumes": volumes(running, options["volumes"]), "scheduler": scheduler(running)}
+    print(json.dumps(report))  # noqa: T201 - its only output, read by the harness
 
 
 if __name__ == "__main__":

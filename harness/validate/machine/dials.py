@@ -126,12 +126,12 @@ def seen_as(host: str, port: int, path: str) -> str:
     return answer["body"].strip() if answer["status"] == OK else ""
 
 
-def tried(attempt: Callable[..., str], *given: Any) -> str:
+def tried(attempt: Callable[..., str], *arguments: Any) -> str:
     """Try some times; return why the last one failed, "" when one did not."""
     why = ""
     for _ in range(TRIES):
         try:
-            why = attempt(*given)
+            why = attempt(*arguments)
         except (OSError, struct.error) as error:
             why = str(error) or type(error).__name__
         if not why:
@@ -146,20 +146,20 @@ def main(argv: Sequence[str]) -> None:
         argv: one JSON object: `tcp` ([host, port]...), `echo` ([host, port, size]...), `dns` ([server, name, way]...),
             `seen` ([host, port, path]...), `code` and `records` ([DNS server, name]...), which give the answer instead.
     """
-    given = json.loads(argv[0])
+    options = json.loads(argv[0])
     work = [
-        *(("tcp", connected, *one) for one in given["tcp"]),
-        *(("echo", echoed, *one) for one in given["echo"]),
-        *(("dns", resolved, *one) for one in given["dns"]),
+        *(("tcp", connected, *dial) for dial in options["tcp"]),
+        *(("echo", echoed, *dial) for dial in options["echo"]),
+        *(("dns", resolved, *dial) for dial in options["dns"]),
     ]
     with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda one: tried(*one[1:]), work))
-    seen = [["seen", *one, seen_as(*one)] for one in given["seen"]]
-    codes = [["code", *one, code_of(*one)] for one in given["code"]]
-    told = [["records", *one, records(*one)] for one in given["records"]]
+        answers = list(pool.map(lambda dial: tried(*dial[1:]), work))
+    sources = [["seen", *dial, seen_as(*dial)] for dial in options["seen"]]
+    codes = [["code", *dial, code_of(*dial)] for dial in options["code"]]
+    told = [["records", *dial, records(*dial)] for dial in options["records"]]
     # a list of [kind, what was given..., why it failed]
-    found = [[one[0], *one[2:], why] for one, why in zip(work, answers)]  # noqa: B905 - Python 3.9
-    print(json.dumps([*found, *seen, *codes, *told]))  # noqa: T201 - its only output, read by the harness
+    failures = [[dial[0], *dial[2:], why] for dial, why in zip(work, answers)]  # noqa: B905 - Python 3.9
+    print(json.dumps([*failures, *sources, *codes, *told]))  # noqa: T201 - its only output, read by the harness
 
 
 if __name__ == "__main__":

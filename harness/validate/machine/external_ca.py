@@ -34,14 +34,14 @@ def files(places: Sequence[str]) -> Iterator[str]:
     """Yield the paths of regular files below folders that are small enough for a key."""
     for place in places:
         for folder, folders, names in os.walk(place):
-            folders[:] = [one for one in folders if os.path.join(folder, one) not in LEFT_OUT]
+            folders[:] = [folder_name for folder_name in folders if os.path.join(folder, folder_name) not in LEFT_OUT]
             for name in names:
                 path = os.path.join(folder, name)
                 try:
-                    seen = os.lstat(path)
+                    status = os.lstat(path)
                 except OSError:  # gone meanwhile
                     continue
-                if stat.S_ISREG(seen.st_mode) and 0 < seen.st_size <= LARGEST:
+                if stat.S_ISREG(status.st_mode) and 0 < status.st_size <= LARGEST:
                     yield path
 
 
@@ -55,13 +55,13 @@ def decoded(text: str) -> str:
 
 def keys_in(text: str) -> list[str]:
     """Return the private keys of a text: as PEM, in JSON, or in base64 as kubeconfigs have them."""
-    whole = [text.replace("\\n", "\n"), *(decoded(one) for one in ENCODED.findall(text))]
-    return list(dict.fromkeys(match.group(0) + "\n" for one in whole for match in KEY.finditer(one)))
+    whole = [text.replace("\\n", "\n"), *(decoded(text_in_base64) for text_in_base64 in ENCODED.findall(text))]
+    return list(dict.fromkeys(match.group(0) + "\n" for part in whole for match in KEY.finditer(part)))
 
 
 def fitting(keys: Sequence[str], authorities: Sequence[str]) -> list[str]:
     """Return the paths of the CAs that one of the keys belongs to."""
-    found = []
+    paths = []
     for key in keys:
         with tempfile.NamedTemporaryFile("w", dir="/dev/shm") as place:
             place.write(key)
@@ -71,23 +71,23 @@ def fitting(keys: Sequence[str], authorities: Sequence[str]) -> list[str]:
                     ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(path, place.name, lambda: b"-")
                 except OSError:  # of another certificate, or none at all
                     continue
-                found.append(path)
-    return sorted(set(found))
+                paths.append(path)
+    return sorted(set(paths))
 
 
 def issued(folder: str) -> dict[str, str]:
     """Return certificates by where they are: files of the cluster, kubeconfigs, the kubelet's own."""
-    found = {}
+    texts = {}
     for path in sorted(glob.glob(f"{folder}/**/*.crt", recursive=True)):
         if os.path.relpath(path, folder) not in AUTHORITIES:
-            found[path] = read(path) or ""
+            texts[path] = read(path) or ""
     for path in sorted(glob.glob("/etc/kubernetes/*.conf")):
         text = read(path) or ""
         held, named = HELD.search(text), NAMED.search(text)
-        found[path] = decoded(held.group(1)) if held else (read(named.group(1)) or "") if named else ""
+        texts[path] = decoded(held.group(1)) if held else (read(named.group(1)) or "") if named else ""
     if os.path.exists(KUBELET):
-        found[KUBELET] = read(KUBELET) or ""
-    first = {path: CERTIFICATE.search(text) for path, text in found.items()}
+        texts[KUBELET] = read(KUBELET) or ""
+    first = {path: CERTIFICATE.search(text) for path, text in texts.items()}
     return {path: match.group(0) if match else "" for path, match in first.items()}
 
 
@@ -97,25 +97,25 @@ def main(argv: Sequence[str]) -> None:
     Args:
         argv: one JSON object: the folder `certificates`, and the `places` to look for keys in, [] for the usual ones.
     """
-    given = json.loads(argv[0])
-    folder = given["certificates"]
-    authorities = [path for path in (f"{folder}/{one}" for one in AUTHORITIES) if os.path.exists(path)]
+    options = json.loads(argv[0])
+    folder = options["certificates"]
+    authorities = [path for path in (f"{folder}/{file}" for file in AUTHORITIES) if os.path.exists(path)]
     fits: dict[str, list[str]] = {}
     count = 0
-    for path in files([*(given["places"] or PLACES), folder]):
+    for path in files([*(options["places"] or PLACES), folder]):
         keys = keys_in(read(path) or "")
         count += len(keys)
         there = fitting(keys, authorities)
         if there:
             fits[path] = there
     texts = {path: CERTIFICATE.search(read(path) or "") for path in authorities}
-    seen = {
+    report = {
         "authorities": {path: match.group(0) if match else "" for path, match in texts.items()},
         "keys": count,
         "fits": fits,
         "issued": issued(folder),
     }
-    print(json.dumps(seen))  # noqa: T201 - its only output, read by the harness
+    print(json.dumps(report))  # noqa: T201 - its only output, read by the harness
 
 
 if __name__ == "__main__":

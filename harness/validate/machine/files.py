@@ -97,46 +97,46 @@ def files(running: Iterable[dict[str, Any]], folder: str) -> dict[str, list[Any]
     Also of the folders that they are in, and of those above.
     """
     patterns = [*FILES, *FOLDERS, *([f"{folder}/**"] if folder else [])]
-    data = [text for one in running if one["name"] == "etcd" if (text := effective(one, "data-dir"))]
-    patterns += [one for text in data for one in (text, f"{text}/**")]
+    data = [text for process in running if process["name"] == "etcd" if (text := effective(process, "data-dir"))]
+    patterns += [pattern for text in data for pattern in (text, f"{text}/**")]
     for process in running:
         if process["name"] == "kubelet":
             patterns += filter(None, [flag(process["argv"], "config"), flag(process["argv"], "kubeconfig")])
-    found, own = {}, {one.rstrip("/") for pattern in patterns for one in glob.glob(pattern, recursive=True)}
+    rights, own = {}, {path.rstrip("/") for pattern in patterns for path in glob.glob(pattern, recursive=True)}
     above = {str(parent) for path in own for parent in PurePath(path).parents if not path.startswith("/home/")} - own
     for path in {*own, *above}:
         try:
-            seen = os.lstat(path)
+            status = os.lstat(path)
         except OSError:  # it is gone meanwhile
             continue
-        if stat.S_ISLNK(seen.st_mode):
+        if stat.S_ISLNK(status.st_mode):
             continue
-        secret = stat.S_ISREG(seen.st_mode) and seen.st_size < LARGE and bool(SECRET.search(read(path) or ""))
+        secret = stat.S_ISREG(status.st_mode) and status.st_size < LARGE and bool(SECRET.search(read(path) or ""))
         folder_of = "above" if path in above else "data" if any(map(PurePath(path).is_relative_to, data)) else "folder"
-        kind = folder_of if stat.S_ISDIR(seen.st_mode) else "socket" if stat.S_ISSOCK(seen.st_mode) else "file"
-        found[path] = [kind, stat.S_IMODE(seen.st_mode), seen.st_uid, seen.st_gid, secret]
-    return found
+        kind = folder_of if stat.S_ISDIR(status.st_mode) else "socket" if stat.S_ISSOCK(status.st_mode) else "file"
+        rights[path] = [kind, stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid, secret]
+    return rights
 
 
 def places(running: Iterable[dict[str, Any]]) -> dict[str, list[Any]]:
     """Return kind and rights, as `files` does, of programs that run as root, of their units and folders."""
-    paths = {one for pattern in PLACES for one in glob.glob(pattern)}
+    paths = {path for pattern in PLACES for path in glob.glob(pattern)}
     for process in running:
         if process["name"] in ("kubelet", "containerd", "crio", "etcd"):
             paths.add(process["executable"])
         if process["name"] == "kubelet":
             config = read(flag(process["argv"], "config")) or ""
             paths |= set(re.findall(r"^staticPodPath:\s*[\"']?(/[^\s\"']+)", config, re.MULTILINE))
-    found = {}
+    rights = {}
     for path in paths:
         try:
-            seen = os.stat(path)
+            status = os.stat(path)
         except OSError:  # it is gone meanwhile
             continue
-        if not stat.S_ISREG(seen.st_mode) and not stat.S_ISDIR(seen.st_mode):  # a unit that is masked
+        if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):  # a unit that is masked
             continue
-        found[path] = ["place", stat.S_IMODE(seen.st_mode), seen.st_uid, seen.st_gid, False]
-    return found
+        rights[path] = ["place", stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid, False]
+    return rights
 
 
 def written(running: Iterable[dict[str, Any]], folder: str) -> dict[str, dict[str, Any]]:
@@ -149,13 +149,13 @@ def written(running: Iterable[dict[str, Any]], folder: str) -> dict[str, dict[st
     etcd = [effective(process, "data-dir") for process in running if process["name"] == "etcd"]
     own = [folder, f"{folder}/etcd"] if folder else []
     data = [
-        one for text in filter(None, etcd) for one in (text, *(f"{text}/member/{name}" for name in ("snap", "wal")))
+        path for text in filter(None, etcd) for path in (text, *(f"{text}/member/{name}" for name in ("snap", "wal")))
     ]
-    places = {one for one in [*WRITTEN, *own, *data, *RUN] if os.path.exists(one)}
+    places = {folder_path for folder_path in [*WRITTEN, *own, *data, *RUN] if os.path.exists(folder_path)}
     mounts = mounted()
-    apart = [one for one in places if one not in CROWDED]
+    apart = [place for place in places if place not in CROWDED]
     writable = [where for where, (_, kind) in mounts.items() if kind not in NO_FILES and not OF_PODS.search(where)]
-    below = {where for where in writable if any(is_below(where, one) for one in apart)}
+    below = {where for where in writable if any(is_below(where, place) for place in apart)}
     return {path: room(path, mounts, (*LASTING, *filter(None, [*own, *data]))) for path in {*places, *below} - {"/"}}
 
 
@@ -166,26 +166,26 @@ def is_below(path: str, folder: str) -> bool:
 
 def mounted() -> dict[str, tuple[str, str]]:
     """Return the options and the type of the topmost mount at each place (proc_pid_mountinfo(5))."""
-    found = {}
+    mounts = {}
     for line in (read("/proc/self/mountinfo") or "").splitlines():
         words, _, rest = line.partition(" - ")
         fields = words.split()
-        found[fields[4].replace("\\040", " ")] = (fields[5], rest.split()[0])
-    return found
+        mounts[fields[4].replace("\\040", " ")] = (fields[5], rest.split()[0])
+    return mounts
 
 
 def room(path: str, mounts: dict[str, tuple[str, str]], lasting: Sequence[str]) -> dict[str, Any]:
     """Return what is in the way of writing to a place; see `written`."""
-    seen = os.statvfs(path)
+    filesystem = os.statvfs(path)
     options, kind = mounts[max((where for where in mounts if is_below(path, where.rstrip("/"))), key=len)]
     return {
         "closed": unwritable(path),
-        "space": seen.f_bavail / seen.f_blocks if seen.f_blocks else 1.0,
-        "files": seen.f_favail / seen.f_files if seen.f_files else 1.0,
+        "space": filesystem.f_bavail / filesystem.f_blocks if filesystem.f_blocks else 1.0,
+        "files": filesystem.f_favail / filesystem.f_files if filesystem.f_files else 1.0,
         "locked": locked(path),
-        "runs": any(is_below(path, one) for one in RUN),
+        "runs": any(is_below(path, place) for place in RUN),
         "noexec": "noexec" in options.split(","),
-        "passing": kind in ("tmpfs", "ramfs") and any(is_below(path, one) for one in lasting),
+        "passing": kind in ("tmpfs", "ramfs") and any(is_below(path, place) for place in lasting),
     }
 
 
@@ -206,8 +206,8 @@ def locked(path: str) -> list[str]:
     if not os.path.isdir(path) or path in CROWDED:
         return []
     with os.scandir(path) as entries:
-        plain = [one.path for one in entries if one.is_file(follow_symlinks=False)]
-    return sorted(one for one in plain if not os.access(one, os.W_OK))
+        plain = [entry.path for entry in entries if entry.is_file(follow_symlinks=False)]
+    return sorted(file for file in plain if not os.access(file, os.W_OK))
 
 
 def newer_files(process: dict[str, Any]) -> dict[str, float]:
@@ -228,16 +228,16 @@ def newer_files(process: dict[str, Any]) -> dict[str, float]:
     if unit.endswith(".service") and process["name"] in read_by:
         shown = said(["systemctl", "show", "--value", "-p", "FragmentPath", "-p", "DropInPaths", unit]) or ""
         names += [name for name in shown.split() if name.startswith(("/etc/", "/usr/", "/run/systemd/"))]
-    started, found = time.time() - age(process["pid"]), {}
+    started, newer = time.time() - age(process["pid"]), {}
     for name in names:
         if os.path.exists(name):
-            found[name] = os.stat(name).st_mtime - started
-    return found
+            newer[name] = os.stat(name).st_mtime - started
+    return newer
 
 
 def of_units(running: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the processes of an etcd that is not a pod."""
-    return [one for one in running if one["name"] == "etcd" and one["cgroup"].endswith(".service")]
+    return [process for process in running if process["name"] == "etcd" and process["cgroup"].endswith(".service")]
 
 
 def by_age(process: dict[str, Any]) -> float:
@@ -252,25 +252,25 @@ def executable(process: dict[str, Any]) -> dict[str, Any]:
     def same(path: str | None) -> bool | None:
         if not path or not os.path.isabs(path) or not os.path.exists(path):
             return None
-        seen = os.stat(path)
-        return (seen.st_dev, seen.st_ino) == (runs.st_dev, runs.st_ino)
+        status = os.stat(path)
+        return (status.st_dev, status.st_ino) == (runs.st_dev, runs.st_ino)
 
-    found = shutil.which(process["name"], path=PATH)
-    return {"runs": process["executable"], "own": same(process["argv"][0]), "found": found, "same": same(found)}
+    on_path = shutil.which(process["name"], path=PATH)
+    return {"runs": process["executable"], "own": same(process["argv"][0]), "found": on_path, "same": same(on_path)}
 
 
 def executables(running: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return what each program runs, by its name; one that has ended meanwhile is left out."""
-    found = {}
+    executable_by_name = {}
     for process in running:
         with contextlib.suppress(OSError):
-            found[process["name"]] = executable(process)
-    return found
+            executable_by_name[process["name"]] = executable(process)
+    return executable_by_name
 
 
 def listeners() -> list[list[Any]]:
     """Return [address, port, program] of the cluster's programs that listen on TCP; pods' own networks do not count."""
-    found = []
+    sockets = []
     for line in (said(["ss", "-lntpH"]) or "").splitlines():
         match = LISTENER.match(line.strip())
         if match is None:
@@ -279,8 +279,8 @@ def listeners() -> list[list[Any]]:
             argv = (read(f"/proc/{pid}/cmdline") or "").split("\0")
             name = os.path.basename(argv[0].split(":")[0])
             if name in PROCESSES | PROXIES or "kubepods" in (read(f"/proc/{pid}/cgroup") or ""):
-                found.append([match["address"].strip("[]"), int(match["port"]), name])
-    return found
+                sockets.append([match["address"].strip("[]"), int(match["port"]), name])
+    return sockets
 
 
 def main(argv: Sequence[str]) -> None:
@@ -292,9 +292,11 @@ def main(argv: Sequence[str]) -> None:
     running, folder = processes(), json.loads(argv[0])["certificates"]
     agents = [process for process in running if process["name"] in ("kubelet", "containerd", "crio")]
     # of a proxy the newest worker counts: a reload starts one
-    readers = {one["name"]: one for one in [*agents, *of_units(running), *sorted(processes("haproxy"), key=by_age)]}
+    readers = {
+        process["name"]: process for process in [*agents, *of_units(running), *sorted(processes("haproxy"), key=by_age)]
+    }
     release = (line.partition("=") for line in (read("/etc/os-release") or "").splitlines())
-    seen = {
+    report = {
         "files": {**files(running, folder), **places(running)},
         "written": written(running, folder),
         "newer": {name: newer_files(process) for name, process in readers.items()},
@@ -304,7 +306,7 @@ def main(argv: Sequence[str]) -> None:
         },
         "listening": listeners(),
     }
-    print(json.dumps(seen))  # noqa: T201 - its only output, read by the harness
+    print(json.dumps(report))  # noqa: T201 - its only output, read by the harness
 
 
 if __name__ == "__main__":

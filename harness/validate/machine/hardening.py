@@ -156,13 +156,13 @@ def kubelet(running: Mapping[str, dict[str, Any]], address: str, ca: str) -> dic
 
 def rights(patterns: Mapping[str, Sequence[str]]) -> dict[str, dict[str, list[int]]]:
     """Return permissions, owner and group of the files that patterns match, by the name of the patterns."""
-    found: dict[str, dict[str, list[int]]] = {}
+    rights_by_name: dict[str, dict[str, list[int]]] = {}
     for name, globs in patterns.items():
-        found[name] = {}
-        for path in sorted({one for pattern in globs for one in glob.glob(pattern, recursive=True)}):
-            seen = os.stat(path)
-            found[name][path.rstrip("/")] = [stat.S_IMODE(seen.st_mode), seen.st_uid, seen.st_gid]
-    return found
+        rights_by_name[name] = {}
+        for path in sorted({path for pattern in globs for path in glob.glob(pattern, recursive=True)}):
+            status = os.stat(path)
+            rights_by_name[name][path.rstrip("/")] = [stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid]
+    return rights_by_name
 
 
 def stored(running: Mapping[str, dict[str, Any]], marker: str) -> dict[str, Any] | None:
@@ -229,21 +229,21 @@ def main(argv: Sequence[str]) -> None:
         argv: one JSON object: the machine's `address`, the file `ca` of the cluster, `files` (patterns by name),
             `strangers` (paths of the API), a `marker` that is in a Secret, and a `name` that no Secret has.
     """
-    given = json.loads(argv[0])
+    options = json.loads(argv[0])
     running = {process["name"]: process for process in processes()}
-    address, marker = given["address"], given["marker"]
-    seen = {
+    address, marker = options["address"], options["marker"]
+    report = {
         "listeners": listeners(running, address),
         "etcd_strangers": etcd_strangers(running, address),
         "profiles": profiles(running, address),
-        "kubelet": kubelet(running, address, given["ca"]),
-        "rights": rights(given["files"]),
-        "strangers": {path: one["status"] for path, one in own_api(given["ca"], given["strangers"]).items()},
+        "kubelet": kubelet(running, address, options["ca"]),
+        "rights": rights(options["files"]),
+        "strangers": {path: answer["status"] for path, answer in own_api(options["ca"], options["strangers"]).items()},
         "stored": stored(running, marker),
-        "audited": audited(running, address, given["name"], marker),
+        "audited": audited(running, address, options["name"], marker),
         "status": read("/proc/1/status") or "",
     }
-    print(json.dumps(seen))  # noqa: T201 - its only output, read by the harness
+    print(json.dumps(report))  # noqa: T201 - its only output, read by the harness
 
 
 if __name__ == "__main__":

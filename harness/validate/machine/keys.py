@@ -74,12 +74,12 @@ WRONG = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_START_LINE", "PEM lib")
 def pairs(folder: str) -> dict[str, str]:
     """Return why a certificate and the key beside it do not belong together, "" where they do."""
     patterns = [*PATTERNS, *([f"{folder}/*.crt", f"{folder}/**/*.crt"] if folder else [])]
-    found = {}
-    for path in sorted({one for pattern in patterns for one in glob.glob(pattern, recursive=True)}):
+    why_by_path = {}
+    for path in sorted({path for pattern in patterns for path in glob.glob(pattern, recursive=True)}):
         key = path if path.endswith(".pem") else path[: -len(".crt")] + ".key"
         if os.path.exists(key):
-            found[path] = unfit(path, key)
-    return found
+            why_by_path[path] = unfit(path, key)
+    return why_by_path
 
 
 def unfit(certificate: str, key: str) -> str:
@@ -105,20 +105,20 @@ def held(text: str, name: str) -> str:
 
 def kubeconfigs() -> dict[str, dict[str, str]]:
     """Return of each kubeconfig its server, the certificates of all CAs that it trusts, and its user's certificate."""
-    found = {}
+    kubeconfigs_by_path = {}
     for path in sorted(glob.glob(KUBECONFIGS)):
         text = read(path) or ""
         server = re.search(r"^\s*-?\s*server:\s*[\"']?([^\s\"']+)", text, re.MULTILINE)
         named = re.search(r"^\s*certificate-authority:\s*[\"']?([^\s\"']+)", text, re.MULTILINE)
         authority = held(text, "certificate-authority") or (read(named.group(1)) or "" if named else "")
         certificate = PEM.search(held(text, "client-certificate"))
-        found[path] = {
+        kubeconfigs_by_path[path] = {
             "server": server.group(1) if server else "",
             "authority": "\n".join(PEM.findall(authority)),
             "certificate": certificate.group(0) if certificate else "",
             "form": form(text),
         }
-    return found
+    return kubeconfigs_by_path
 
 
 def form(text: str) -> str:
@@ -146,20 +146,20 @@ def secrets_found() -> dict[str, Any]:
     A digest tells copies of one key; it is of 256 random bits and more.
     """
     until, count = time.monotonic() + SECONDS_MOST, 0
-    found: list[list[Any]] = []
+    secrets: list[list[Any]] = []
     for path in regular_files():
         count += 1
         if count > FILES_MOST or time.monotonic() > until:
-            return {"files": found, "whole": False}
+            return {"files": secrets, "whole": False}
         try:
-            seen = os.lstat(path)
-            kind, digests = content(path, seen.st_size)
+            status = os.lstat(path)
+            kind, digests = content(path, status.st_size)
         except (OSError, EOFError, ValueError, lzma.LZMAError):
             continue
         if kind:
-            mode = stat.S_IMODE(seen.st_mode)
-            found.append([path, kind, mode, seen.st_uid, bool(mode & stat.S_IROTH) and reached(path), digests])
-    return {"files": found, "whole": True}
+            mode = stat.S_IMODE(status.st_mode)
+            secrets.append([path, kind, mode, status.st_uid, bool(mode & stat.S_IROTH) and reached(path), digests])
+    return {"files": secrets, "whole": True}
 
 
 def reached(path: str) -> bool:
@@ -248,7 +248,7 @@ def main(argv: Sequence[str]) -> None:
     folder = json.loads(argv[0])["certificates"]
     files = glob.glob(f"{folder}/**/*.crt", recursive=True) if folder else []
     authority = PEM.search(read(f"{folder}/ca.crt") or "") if folder else None
-    seen: dict[str, Any] = {
+    report: dict[str, Any] = {
         "pairs": pairs(folder),
         "counts": {path: len(PEM.findall(read(path) or "")) for path in sorted(files)},
         "kubeconfigs": kubeconfigs(),
@@ -257,7 +257,7 @@ def main(argv: Sequence[str]) -> None:
         "pair": pair(),
         "secrets": secrets_found(),
     }
-    print(json.dumps(seen))  # noqa: T201 - its only output, read by the harness
+    print(json.dumps(report))  # noqa: T201 - its only output, read by the harness
 
 
 if __name__ == "__main__":

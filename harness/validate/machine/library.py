@@ -82,7 +82,7 @@ def read(path: str) -> str | None:
 
 def processes(*names: str) -> list[dict[str, Any]]:
     """Return the running processes of these programs, without names of any of PROCESSES."""
-    found = []
+    processes_of_names = []
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
             continue
@@ -95,11 +95,13 @@ def processes(*names: str) -> list[dict[str, Any]]:
                 # one line with cgroup v2; with v1 a line per controller, of which some have none of their own
                 lines = (read(f"/proc/{entry}/cgroup") or "").splitlines()
                 group = max((line.split(":", 2)[-1] for line in lines), key=len, default="")
-                seen = {"pid": int(entry), "name": name, "argv": argv, "executable": executable, "cgroup": group}
-                found.append({**seen, "parent": parent(int(entry)), "settings": settings(int(entry), name, argv)})
+                process = {"pid": int(entry), "name": name, "argv": argv, "executable": executable, "cgroup": group}
+                processes_of_names.append(
+                    {**process, "parent": parent(int(entry)), "settings": settings(int(entry), name, argv)}
+                )
         except OSError:  # it ended meanwhile
             continue
-    return found if names else without_forks(found)
+    return processes_of_names if names else without_forks(processes_of_names)
 
 
 def client_of(runtime: dict[str, Any]) -> list[str]:
@@ -116,13 +118,13 @@ def parent(pid: int) -> int:
     return int(fields[1]) if fields else 0
 
 
-def without_forks(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def without_forks(running: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Leave out children of the same name: for a moment before it runs another program, a child looks like its parent.
 
     None of PROCESSES starts a second one of itself.
     """
-    names = {process["pid"]: process["name"] for process in found}
-    return [process for process in found if names.get(process["parent"]) != process["name"]]
+    names = {process["pid"]: process["name"] for process in running}
+    return [process for process in running if names.get(process["parent"]) != process["name"]]
 
 
 def settings(pid: int, name: str, argv: Sequence[str]) -> dict[str, str]:
@@ -133,14 +135,16 @@ def settings(pid: int, name: str, argv: Sequence[str]) -> dict[str, str]:
     if name != "etcd":
         return {}
     pairs = (entry.partition("=") for entry in (read(f"/proc/{pid}/environ") or "").split("\0"))
-    given = {n.removeprefix("ETCD_").replace("_", "-").lower(): value for n, _, value in pairs if n.startswith("ETCD_")}
-    path = flag(argv, "config-file") or given.get("config-file", "")
-    return etcd_file(read_of(pid, path) or "") if path else given
+    environment = {
+        n.removeprefix("ETCD_").replace("_", "-").lower(): value for n, _, value in pairs if n.startswith("ETCD_")
+    }
+    path = flag(argv, "config-file") or environment.get("config-file", "")
+    return etcd_file(read_of(pid, path) or "") if path else environment
 
 
 def etcd_file(text: str) -> dict[str, str]:
     """Return the settings of etcd's configuration file (YAML of two levels), by the names of its flags."""
-    found, prefix = {}, ""
+    flags, prefix = {}, ""
     for line in text.splitlines():
         key, _, value = (part.strip().strip("\"'") for part in line.partition("#")[0].partition(": "))
         key = key.rstrip(":")
@@ -148,8 +152,8 @@ def etcd_file(text: str) -> dict[str, str]:
             continue
         if not line.startswith(" "):
             prefix = "peer-" if key == "peer-transport-security" else ""
-        found[prefix + key if line.startswith(" ") else key] = value
-    return found
+        flags[prefix + key if line.startswith(" ") else key] = value
+    return flags
 
 
 def read_of(pid: int, path: str) -> str | None:
@@ -237,10 +241,10 @@ def own_api(said_ca: str, paths: Sequence[str], *, known_only: bool = False) -> 
         except (OSError, ValueError) as error:
             return {path: {"status": 0, "body": f"{ca}: {error}"} for path in paths}
         base = f"https://{in_url(address)}:{port}"
-        found = {path: fetch(base + path, None, context) for path in paths}
-        if known_only and found.get(VERSION, {}).get("status") == REFUSED:
-            found[VERSION] = fetch(base + VERSION, None, known(process, context))
-        return found
+        answers = {path: fetch(base + path, None, context) for path in paths}
+        if known_only and answers.get(VERSION, {}).get("status") == REFUSED:
+            answers[VERSION] = fetch(base + VERSION, None, known(process, context))
+        return answers
     return {}
 
 
@@ -256,11 +260,11 @@ def admins(kubeconfig: str = ADMIN) -> ssl.SSLContext:
     """Return what asks as the admin, whose key is only copied in memory; it verifies nothing. Raises OSError."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    found = dict(CREDENTIAL.findall(read(kubeconfig) or ""))
+    credentials = dict(CREDENTIAL.findall(read(kubeconfig) or ""))
     places = []
     for part in ("certificate", "key"):
         place = os.memfd_create(part)
-        os.write(place, base64.b64decode(found.get(part, "")))
+        os.write(place, base64.b64decode(credentials.get(part, "")))
         places.append(place)
     try:
         context.load_cert_chain(*(f"/proc/self/fd/{place}" for place in places))

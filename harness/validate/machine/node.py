@@ -68,18 +68,18 @@ BESIDE = re.compile(r"client-certificate:\s*(\S+)")
 def listed(argv: Sequence[str]) -> list[dict[str, Any]]:
     """Return the JSON list that a command printed, an empty one when it printed none."""
     try:
-        found = json.loads(said(argv) or "")
+        listing = json.loads(said(argv) or "")
     except ValueError:
         return []
-    return found if isinstance(found, list) else []
+    return listing if isinstance(listing, list) else []
 
 
 def plugins(folder: str) -> dict[str, str | None]:
     """Return what each CNI plugin says when it is run without a command (its name and version)."""
-    found = sorted(p for p in glob.glob(folder + "/*") if os.access(p, os.X_OK) and os.path.isfile(p))
+    paths = sorted(p for p in glob.glob(folder + "/*") if os.access(p, os.X_OK) and os.path.isfile(p))
     with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda path: said([path]), found))
-    return {os.path.basename(path): answers[place] for place, path in enumerate(found)}
+        answers = list(pool.map(lambda path: said([path]), paths))
+    return {os.path.basename(path): answers[place] for place, path in enumerate(paths)}
 
 
 def units(names: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -137,13 +137,13 @@ def certificates(running: Iterable[dict[str, Any]], folder: str) -> dict[str, st
         named += [beside(process, effective(process, name)) for name in KUBECONFIG_FLAGS]
         for path in filter(None, named):
             texts.setdefault(path, read_of(process["pid"], path) or "")
-    found = {}
+    pem_by_path = {}
     for path, text in texts.items():
         embedded = EMBEDDED.search(text)
         block = PEM.search(base64.b64decode(embedded.group(1)).decode(errors="replace") if embedded else text)
         if block:
-            found[path] = block.group(0)
-    return found
+            pem_by_path[path] = block.group(0)
+    return pem_by_path
 
 
 def beside(process: dict[str, Any], kubeconfig: str) -> str:
@@ -155,13 +155,13 @@ def beside(process: dict[str, Any], kubeconfig: str) -> str:
 
 def whose(running: Iterable[dict[str, Any]]) -> dict[str, str]:
     """Return the files of the certificates that kubelet and the API server use, by whose they are."""
-    found = {}
+    paths = {}
     for process in running:
         if process["name"] == "kubelet":
-            found[KUBELET] = beside(process, effective(process, "kubeconfig"))
+            paths[KUBELET] = beside(process, effective(process, "kubeconfig"))
         if process["name"] == "kube-apiserver":
-            found[API_SERVER] = effective(process, "tls-cert-file")
-    return {name: path for name, path in found.items() if path}
+            paths[API_SERVER] = effective(process, "tls-cert-file")
+    return {name: path for name, path in paths.items() if path}
 
 
 def kubelet_files(running: Iterable[dict[str, Any]]) -> dict[str, str]:
@@ -177,10 +177,10 @@ def kubelet_files(running: Iterable[dict[str, Any]]) -> dict[str, str]:
         "server": (read(kubeconfig) or "", "server"),
         "ca": (read(kubeconfig) or "", "certificate-authority"),
     }
-    found = {
+    matches = {
         name: re.search(rf"^\s*-?\s*{key}:\s*[\"']?([^\s\"']+)", text, re.M) for name, (text, key) in said_by.items()
     }
-    return {"kubeconfig": kubeconfig, **{name: match.group(1) for name, match in found.items() if match}}
+    return {"kubeconfig": kubeconfig, **{name: match.group(1) for name, match in matches.items() if match}}
 
 
 def commands(running: Iterable[dict[str, Any]], tools: dict[str, str]) -> dict[str, list[str]]:
@@ -192,8 +192,12 @@ def commands(running: Iterable[dict[str, Any]], tools: dict[str, str]) -> dict[s
 
 def own_units(running: Iterable[dict[str, Any]]) -> list[str]:
     """Return the systemd units that running processes belong to."""
-    found = (re.findall(r"/([^/]+\.service)", process["cgroup"]) for process in running if process["name"] != "coredns")
-    return sorted({*(names[-1] for names in found if names), *(p["main_of"] for p in running if p["main_of"])})
+    units_of_processes = (
+        re.findall(r"/([^/]+\.service)", process["cgroup"]) for process in running if process["name"] != "coredns"
+    )
+    return sorted(
+        {*(names[-1] for names in units_of_processes if names), *(p["main_of"] for p in running if p["main_of"])}
+    )
 
 
 def with_units(running: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -215,8 +219,8 @@ def kernel_settings(names: Sequence[str]) -> dict[str, str]:
 
 def disk() -> dict[str, int]:
     """Return the free and the total bytes of the root file system."""
-    seen = shutil.disk_usage("/")
-    return {"disk_free": seen.free, "disk_total": seen.total}
+    usage = shutil.disk_usage("/")
+    return {"disk_free": usage.free, "disk_total": usage.total}
 
 
 def main(argv: Sequence[str]) -> None:
@@ -227,13 +231,13 @@ def main(argv: Sequence[str]) -> None:
             `manifests` and `cni_plugins` ("" where the product does not say); `tools`, files by program;
             `environment_file` of etcd; `settings` of the kernel, by name.
     """
-    given, began = json.loads(argv[0]), time.time()
+    options, began = json.loads(argv[0]), time.time()
     running = with_units(processes())
     kubelet = kubelet_files(running)
-    folder = given["manifests"] or kubelet.get("manifests") or "/etc/kubernetes/manifests"
+    folder = options["manifests"] or kubelet.get("manifests") or "/etc/kubernetes/manifests"
     endpoints = {"kubelet": f"http://127.0.0.1:{kubelet.get('healthz_port', '10248')}/healthz", **ENDPOINTS}
     with ThreadPoolExecutor(4) as pool:
-        asked = {name: pool.submit(said, argv) for name, argv in commands(running, given["tools"]).items()}
+        asked = {name: pool.submit(said, argv) for name, argv in commands(running, options["tools"]).items()}
         fetched = {name: pool.submit(fetch, url) for name, url in endpoints.items()}
         fetched["kube-proxy mode"] = pool.submit(kube_proxy, "/proxyMode")
     facts = {
@@ -241,19 +245,19 @@ def main(argv: Sequence[str]) -> None:
         "hostname": socket.gethostname(),
         "machine_id": (read("/etc/machine-id") or "").strip(),
         "versions": {name: answer.result() for name, answer in asked.items()},
-        "cni_plugins": plugins(given["cni_plugins"] or "/opt/cni/bin"),
-        "units": units(sorted({*given["units"], *own_units(running)})),
+        "cni_plugins": plugins(options["cni_plugins"] or "/opt/cni/bin"),
+        "units": units(sorted({*options["units"], *own_units(running)})),
         "system_state": said(["systemctl", "is-system-running"]),
         "failed_units": failed_units(),
         "processes": running,
-        "sysctls": kernel_settings(given["settings"]),
+        "sysctls": kernel_settings(options["settings"]),
         "swaps": (read("/proc/swaps") or "").splitlines()[1:],
-        "certificates": certificates(running, given["certificates"]),
+        "certificates": certificates(running, options["certificates"]),
         "whose_certificates": whose(running),
         # kubelet reads every file but hidden ones, whatever it is called
         "manifests": [os.path.basename(path) for path in glob.glob(folder + "/*") if os.path.isfile(path)],
         "kubelet": kubelet,
-        "environment_file": read(given["environment_file"]) if given["environment_file"] else None,
+        "environment_file": read(options["environment_file"]) if options["environment_file"] else None,
         **disk(),
         # not by `list tables`: Debian 12's nft 1.0.6 crashes on what a newer one, kube-proxy's, has written
         "nft_tables": [

@@ -46,11 +46,11 @@ FNV_START, FNV_PRIME = 0x811C9DC5, 0x01000193  # 32 bits
 
 def checkpoints() -> dict[str, str]:
     """Return why kubelet or CRI-O could not read each file that it reads when it starts; "" where it could."""
-    found = {}
-    for path in sorted({one for pattern in CHECKPOINTS for one in glob.glob(pattern)}):
+    why_by_path = {}
+    for path in sorted({match for pattern in CHECKPOINTS for match in glob.glob(pattern)}):
         if os.path.isfile(path):
-            found[path] = unreadable(path)
-    return found
+            why_by_path[path] = unreadable(path)
+    return why_by_path
 
 
 def unreadable(path: str) -> str:
@@ -79,19 +79,19 @@ def fnv(text: str) -> int:
 
 def policies() -> dict[str, str]:
     """Return the policy in each manager's state, by the file's name."""
-    found = {}
+    policy_by_file = {}
     for name in EMPTY_SUMS:
         try:
-            found[name] = str(json.loads(read(f"{KUBELET}/{name}") or "{}").get("policyName", ""))
+            policy_by_file[name] = str(json.loads(read(f"{KUBELET}/{name}") or "{}").get("policyName", ""))
         except (ValueError, AttributeError):  # which another field tells
             continue
-    return found
+    return policy_by_file
 
 
 def databases(running: Iterable[dict[str, Any]]) -> dict[str, str]:
     """Return why the runtime or etcd could not read each of their databases; "" where they could."""
-    data = [effective(one, "data-dir") for one in running if one["name"] == "etcd"]
-    paths = {one for pattern in DATABASES for one in glob.glob(pattern)}
+    data = [effective(process, "data-dir") for process in running if process["name"] == "etcd"]
+    paths = {match for pattern in DATABASES for match in glob.glob(pattern)}
     paths |= {f"{folder}/member/snap/db" for folder in data if folder}
     return {path: broken(path) for path in sorted(paths)}
 
@@ -112,23 +112,23 @@ def broken(path: str) -> str:
 
 def missing_logs(running: Iterable[dict[str, Any]]) -> dict[str, str]:
     """Return what is wrong with the write-ahead log of each etcd, by its folder; "" where nothing is."""
-    found = {}
-    for folder in filter(None, (effective(one, "data-dir") for one in running if one["name"] == "etcd")):
+    why_by_log = {}
+    for folder in filter(None, (effective(process, "data-dir") for process in running if process["name"] == "etcd")):
         log = f"{folder}/member/wal"
         names = sorted(filter(WAL_NAME.match, os.listdir(log))) if os.path.isdir(log) else []
         numbers = [int(name.partition("-")[0], 16) for name in names]
-        gaps = [one for place, one in enumerate(numbers[:-1]) if numbers[place + 1] != one + 1]
+        gaps = [number for place, number in enumerate(numbers[:-1]) if numbers[place + 1] != number + 1]
         empty = [name for name in names if not os.stat(f"{log}/{name}").st_size]
         why = (
             "there is none" if not names else f"what follows {names[numbers.index(gaps[0])]} is missing" if gaps else ""
         )
-        found[log] = why or (f"{empty[0]} is empty" if empty else "")
-    return found
+        why_by_log[log] = why or (f"{empty[0]} is empty" if empty else "")
+    return why_by_log
 
 
 def removed(running: Iterable[dict[str, Any]]) -> list[list[str]]:
     """Return [program, file] of files that a program has open and that are gone from its folder."""
-    found = set()
+    files = set()
     for process in running:
         folder = f"/proc/{process['pid']}/fd"
         for name in os.listdir(folder) if os.path.isdir(folder) else ():
@@ -137,8 +137,8 @@ def removed(running: Iterable[dict[str, Any]]) -> list[list[str]]:
             except OSError:  # it is closed meanwhile
                 continue
             if target.endswith(" (deleted)") and target.startswith(STATE) and not target.endswith(".tmp (deleted)"):
-                found.add((process["name"], target.partition(" (deleted)")[0]))
-    return sorted(map(list, found))
+                files.add((process["name"], target.partition(" (deleted)")[0]))
+    return sorted(map(list, files))
 
 
 def lost_sockets() -> list[str]:
@@ -149,15 +149,15 @@ def lost_sockets() -> list[str]:
 
 def endpoints(running: Iterable[dict[str, Any]]) -> dict[str, str]:
     """Return why kubelet would not reach the runtime by each file that names its socket; "" where it would."""
-    config = next((flag(one["argv"], "config") for one in running if one["name"] == "kubelet"), "")
-    found = {}
+    config = next((flag(process["argv"], "config") for process in running if process["name"] == "kubelet"), "")
+    why_by_file = {}
     for path in filter(os.path.exists, (config, f"{KUBELET}/instance-config.yaml")):
         match = re.search(r"^containerRuntimeEndpoint:\s*[\"']?(\S+?)[\"']?\s*$", read(path) or "", re.MULTILINE)
         if match and match.group(1) not in ("", '""'):
             place = match.group(1).removeprefix("unix://")
             there = os.path.exists(place) and stat.S_ISSOCK(os.stat(place).st_mode)
-            found[path] = "" if there else f"{match.group(1)} is not a socket"
-    return found
+            why_by_file[path] = "" if there else f"{match.group(1)} is not a socket"
+    return why_by_file
 
 
 def command_lines(running: Sequence[dict[str, Any]]) -> dict[str, list[list[str]]]:
@@ -166,13 +166,16 @@ def command_lines(running: Sequence[dict[str, Any]]) -> dict[str, list[list[str]
     By the unit that systemd has read and the variables that it names (systemd.service(5), "COMMAND LINES"). systemctl
     shows arguments without their quotes, so all are compared by their words.
     """
-    names = [re.findall(r"/([^/]+\.service)$", one["cgroup"])[:1] or [f"{one['name']}.service"] for one in running]
+    names = [
+        re.findall(r"/([^/]+\.service)$", process["cgroup"])[:1] or [f"{process['name']}.service"]
+        for process in running
+    ]
     asked = ["systemctl", "show", "--no-pager", "-p", "MainPID,ExecStart,Environment,EnvironmentFiles"]
-    text = said([*asked, *sorted({name for one in names for name in one})]) or "" if names else ""
-    found = {}
+    text = said([*asked, *sorted({name for units in names for name in units})]) or "" if names else ""
+    differences = {}
     for shown in ([line.partition("=") for line in block.splitlines()] for block in text.split("\n\n")):
         pid = next((value for key, _, value in shown if key == "MainPID"), "")
-        process = next((one for one in running if str(one["pid"]) == pid), None)
+        process = next((process for process in running if str(process["pid"]) == pid), None)
         start = next((value for key, _, value in shown if key == "ExecStart"), "")
         match = re.search(r"argv\[\]=(.*?) ; ignore_errors", start)
         if process is not None and match is not None:
@@ -180,19 +183,19 @@ def command_lines(running: Sequence[dict[str, Any]]) -> dict[str, list[list[str]
             own = next((value for key, _, value in shown if key == "Environment"), "")
             following = " ".join(expanded(match.group(1).split(), variables(own, files))).split()[1:]
             now = " ".join(process["argv"]).split()[1:]
-            found[process["name"]] = [
-                [one for one in following if one not in now],
-                [one for one in now if one not in following],
+            differences[process["name"]] = [
+                [word for word in following if word not in now],
+                [word for word in now if word not in following],
             ]
-    return found
+    return differences
 
 
 def variables(own: str, files: Iterable[str]) -> dict[str, str]:
     """Return the variables of a unit: its own, as systemctl shows them, and those of files; later ones count."""
-    found = dict(word.partition("=")[::2] for word in words_of(own))
-    for path in (one for pattern in files for one in sorted(glob.glob(pattern))):
-        found |= environment_file(read(path) or "")
-    return found
+    settings = dict(word.partition("=")[::2] for word in words_of(own))
+    for path in (path for pattern in files for path in sorted(glob.glob(pattern))):
+        settings |= environment_file(read(path) or "")
+    return settings
 
 
 # A file of variables (systemd.exec(5), "EnvironmentFile="): a value is what is quoted, then the rest of the line.
@@ -204,7 +207,7 @@ LINE = re.compile(r"[^\n]*(?:\n|$)")
 
 def environment_file(text: str) -> dict[str, str]:
     """Read a file of variables as systemd does: quotes, escapes, and lines that go on after a backslash."""
-    found, at = {}, 0
+    settings, at = {}, 0
     while at < len(text):
         assignment = ASSIGNMENT.match(text, at)
         if assignment is None:
@@ -216,8 +219,8 @@ def environment_file(text: str) -> dict[str, str]:
             value += re.sub(r'\\(["\\`$]|\n)', _unescaped, part[1] or "") if single is None else single
         bare = BARE.match(text, at)
         value += re.sub(r"\\(.)", _unescaped, bare[1], flags=re.DOTALL).rstrip() if bare is not None else ""
-        found[assignment[1]], at = value, _end(BARE, text, at)
-    return found
+        settings[assignment[1]], at = value, _end(BARE, text, at)
+    return settings
 
 
 def _unescaped(match: re.Match[str]) -> str:
@@ -237,31 +240,31 @@ def words_of(text: str) -> list[str]:
         return text.split()
 
 
-def expanded(words: Iterable[str], given: dict[str, str]) -> list[str]:
+def expanded(words: Iterable[str], settings: dict[str, str]) -> list[str]:
     """Return a command line with its variables: $NAME is several words, ${NAME} is a part of one, $$ is a dollar."""
-    found: list[str] = []
+    line: list[str] = []
     for word in words:
         whole = re.fullmatch(r"\$(\w+)", word)
         part = re.sub(
-            r"\$(?:\{(\w+)\}|\$)", lambda match: given.get(match[1], "") if match[1] is not None else "$", word
+            r"\$(?:\{(\w+)\}|\$)", lambda match: settings.get(match[1], "") if match[1] is not None else "$", word
         )
-        found += words_of(given.get(whole.group(1), "")) if whole else [part]
-    return found
+        line += words_of(settings.get(whole.group(1), "")) if whole else [part]
+    return line
 
 
 def reservations() -> dict[str, dict[str, str]]:
     """Return the container that each address is reserved for, by network (host-local's files)."""
-    found: dict[str, dict[str, str]] = {}
+    containers_by_address: dict[str, dict[str, str]] = {}
     for folder in glob.glob(NETWORKS):
         for name in os.listdir(folder) if os.path.isdir(folder) else ():
             try:
                 address = str(ip_address(name))
             except ValueError:  # last_reserved_ip.0, lock
                 continue
-            found.setdefault(os.path.basename(folder), {})[address] = (
+            containers_by_address.setdefault(os.path.basename(folder), {})[address] = (
                 (read(f"{folder}/{name}") or "").split("\n")[0].strip()
             )
-    return found
+    return containers_by_address
 
 
 def containers(running: Iterable[dict[str, Any]]) -> dict[str, Any]:
@@ -281,7 +284,9 @@ def containers(running: Iterable[dict[str, Any]]) -> dict[str, Any]:
 def shims() -> list[str]:
     """Return the ids that containerd's shims run for, each one once."""
     running = [
-        one["argv"] for one in processes("containerd-shim-runc-v2") if one["argv"][-1] not in ("start", "delete")
+        process["argv"]
+        for process in processes("containerd-shim-runc-v2")
+        if process["argv"][-1] not in ("start", "delete")
     ]
     return sorted({argv[argv.index("-id") + 1] for argv in running if "-id" in argv})
 
@@ -316,7 +321,7 @@ def pods() -> dict[str, list[str]]:
     folders = os.listdir(f"{KUBELET}/pods") if os.path.isdir(f"{KUBELET}/pods") else []
     return {
         "folder": sorted(folders),
-        "mount": sorted({match.group(1) for one in mounts if (match := POD_MOUNT.match(one))}),
+        "mount": sorted({match.group(1) for mount in mounts if (match := POD_MOUNT.match(mount))}),
         "control group": sorted(set(ids)),
     }
 
@@ -324,14 +329,14 @@ def pods() -> dict[str, list[str]]:
 def task_mounts() -> list[str]:
     """Return the ids of containers and sandboxes of containerd that have mounts."""
     mounts = [line.split()[4] for line in (read("/proc/self/mountinfo") or "").splitlines()]
-    return sorted({match.group(1) for one in mounts if (match := RUN_MOUNT.match(one))})
+    return sorted({match.group(1) for mount in mounts if (match := RUN_MOUNT.match(mount))})
 
 
 def main(argv: Sequence[str]) -> None:
     """Print everything; argv is ignored."""
     running = processes()
-    agents = [one for one in running if one["name"] in ("kubelet", "containerd", "crio", "etcd")]
-    seen = {
+    agents = [process for process in running if process["name"] in ("kubelet", "containerd", "crio", "etcd")]
+    report = {
         "checkpoints": checkpoints(),
         "policies": policies(),
         "databases": databases(running),
@@ -343,12 +348,12 @@ def main(argv: Sequence[str]) -> None:
         "reservations": reservations(),
         "shims": shims(),
         "task_mounts": task_mounts(),
-        "idle_namespaces": idle_namespaces() if any(one["name"] == "containerd" for one in running) else [],
+        "idle_namespaces": idle_namespaces() if any(process["name"] == "containerd" for process in running) else [],
         "loose_veths": loose_veths(),
         "pods": pods(),
         "containers": containers(running),
     }
-    print(json.dumps(seen))  # noqa: T201 - its only output, read by the harness
+    print(json.dumps(report))  # noqa: T201 - its only output, read by the harness
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def iptables_rules(tools: Sequence[str]) -> list[list[str]]:
     Args:
         tools: how to run kube-proxy's; [] for the machine's alone.
     """
-    found = set()
+    rules = set()
     for program in ("iptables-save", "ip6tables-save"):
         for words in ([program], *([[*tools, program]] if tools else [])):
             table = ""
@@ -50,10 +50,10 @@ def iptables_rules(tools: Sequence[str]) -> list[list[str]]:
                     table = f"{'ip6' if program.startswith('ip6') else 'ip'} {line[1:].strip()}"
                 policy = POLICY.match(line)
                 if RULE.match(line):
-                    found.add((table, line.strip()))
+                    rules.add((table, line.strip()))
                 elif policy and policy.group(2) not in ("ACCEPT", "-"):
-                    found.add((table, f"-P {policy.group(1)} {policy.group(2)}"))
-    return sorted(map(list, found))
+                    rules.add((table, f"-P {policy.group(1)} {policy.group(2)}"))
+    return sorted(map(list, rules))
 
 
 def nft_chains(tools: Sequence[str]) -> list[list[str]]:
@@ -61,23 +61,23 @@ def nft_chains(tools: Sequence[str]) -> list[list[str]]:
 
     By `list chains`, as Debian 12's nft crashes on `list tables` where a newer one has written.
     """
-    found: dict[str, set[str]] = {}
+    chains_by_table: dict[str, set[str]] = {}
     for words in (["nft", "list", "chains"], *([[*tools, "nft", "list", "chains"]] if tools else [])):
         table = chain = ""
         for line in map(str.strip, (said(words) or "").splitlines()):
             if line.startswith("table "):
                 table = line.removesuffix("{").removeprefix("table ").strip()
-                found.setdefault(table, set())
+                chains_by_table.setdefault(table, set())
             elif line.startswith("chain "):
                 chain = line.removeprefix("chain ").partition(" ")[0]
             elif HOOKED.match(line) and table:
-                found[table].add(chain)
-    return [[table, *sorted(chains)] for table, chains in sorted(found.items())]
+                chains_by_table[table].add(chain)
+    return [[table, *sorted(chains)] for table, chains in sorted(chains_by_table.items())]
 
 
 def destinations(tools: Sequence[str]) -> list[list[str]]:
     """Return [address, port] of everything that kube-proxy's rules lead to."""
-    found = set()
+    addresses = set()
     for words, pattern in (
         (["nft", "list", "table", "ip", "kube-proxy"], DNAT),
         (["nft", "list", "table", "ip6", "kube-proxy"], DNAT),
@@ -86,8 +86,8 @@ def destinations(tools: Sequence[str]) -> list[list[str]]:
     ):
         for text in (said([*tools, *words]), said(words)):  # older tools do not understand all that newer ones write
             for *forms, port in pattern.findall(text or ""):  # an address in one of the forms that it may have
-                found.add(("".join(forms), port))
-    return sorted(map(list, found))
+                addresses.add(("".join(forms), port))
+    return sorted(map(list, addresses))
 
 
 def queues() -> dict[str, str]:
@@ -103,14 +103,14 @@ def queues() -> dict[str, str]:
 def main(_argv: Sequence[str]) -> None:
     """Print everything."""
     tools = inside()
-    seen = {
+    report = {
         "iptables": iptables_rules(tools or []),
         "nftables": nft_chains(tools or []),
         "destinations": None if tools is None else destinations(tools),
         "queues": queues(),
         "timeouts": {name: (read(f"/proc/sys/net/netfilter/{name}") or "").strip() for name in TIMEOUTS},
     }
-    print(json.dumps(seen))  # noqa: T201 - its only output, read by the harness
+    print(json.dumps(report))  # noqa: T201 - its only output, read by the harness
 
 
 if __name__ == "__main__":

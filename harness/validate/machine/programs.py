@@ -62,13 +62,13 @@ def programs() -> list[dict[str, Any]]:
 
     A process that ended before it could be asked is left out.
     """
-    found = []
+    answers = []
     for process in [*processes(), *processes(*OTHERS)]:
         executable = f"/proc/{process['pid']}/exe"
         text = said([executable, VERSION_FLAGS.get(process["name"], "--version")])
         if text or os.path.exists(executable):
-            found.append({"name": process["name"], "said": text})
-    return found
+            answers.append({"name": process["name"], "said": text})
+    return answers
 
 
 def api_version(said_ca: str) -> dict[str, Any] | None:
@@ -94,7 +94,7 @@ def proxy(file: str) -> dict[str, Any] | None:
         path = file or own
         if not running or not path:
             continue
-        servers = [[found["name"], found["address"]] for found in pattern.finditer(read(path) or "")]
+        servers = [[server["name"], server["address"]] for server in pattern.finditer(read(path) or "")]
         newest = max(started(p["pid"]) for p in running)
         return {"kind": kind, "servers": servers, "changed": changed(path), "started": newest}
     return None
@@ -113,10 +113,10 @@ def containerd() -> dict[str, Any] | None:
         path = flag(process["argv"], "config") or flag(process["argv"], "c") or CONTAINERD_CONFIG
         files = [path, *glob.glob("/etc/containerd/conf.d/*.toml")]
         text = output_of([f"/proc/{process['pid']}/exe", "--config", path, "config", "dump"]) or ""
-        seen = {"config": text, "changed": max(map(changed, files)), "started": started(process["pid"])}
+        report = {"config": text, "changed": max(map(changed, files)), "started": started(process["pid"])}
         written = FILE_VERSION.search(read(path) or "")
         usual = output_of([f"/proc/{process['pid']}/exe", "config", "default"]) or ""
-        return {**seen, "file_version": written.group(1) if written else "", "default": usual}
+        return {**report, "file_version": written.group(1) if written else "", "default": usual}
     return None
 
 
@@ -146,7 +146,9 @@ def pinned() -> list[str] | None:
     for process in processes("crio"):
         listed = output_of([*client_of(process), "images", "--output", "json"])
         every = json.loads(listed)["images"] if listed is not None else []
-        return None if listed is None else [name for one in every if one.get("pinned") for name in one["repoTags"]]
+        return (
+            None if listed is None else [name for image in every if image.get("pinned") for name in image["repoTags"]]
+        )
     return None
 
 
@@ -155,23 +157,25 @@ def shims() -> list[dict[str, Any]]:
 
     What its file prints is the version of that very file, also where the file was replaced meanwhile.
     """
-    running = [one for one in processes(SHIM) if one["argv"][-1] not in OF_A_MOMENT]
+    running = [process for process in processes(SHIM) if process["argv"][-1] not in OF_A_MOMENT]
     parents = [parent(int(entry)) for entry in os.listdir("/proc") if entry.isdigit()] if running else []
     told: dict[tuple[int, int], str] = {}
-    found = []
-    for one in running:
-        executable = f"/proc/{one['pid']}/exe"
+    rows = []
+    for process in running:
+        executable = f"/proc/{process['pid']}/exe"
         try:
             file = os.stat(executable)
         except OSError:  # it ended meanwhile
             continue
         if (file.st_dev, file.st_ino) not in told:
             told[file.st_dev, file.st_ino] = said([executable, "-v"]) or ""
-        began, children = started(one["pid"]), parents.count(one["pid"])
+        began, children = started(process["pid"]), parents.count(process["pid"])
         text = told[file.st_dev, file.st_ino]
-        pod = one["argv"][one["argv"].index("-id") + 1] if "-id" in one["argv"] else ""  # Go's own flags: one dash
-        found.append({"pod": pod, "said": text, "started": began, "children": children})
-    return found
+        pod = (
+            process["argv"][process["argv"].index("-id") + 1] if "-id" in process["argv"] else ""
+        )  # Go's own flags: one dash
+        rows.append({"pod": pod, "said": text, "started": began, "children": children})
+    return rows
 
 
 def changed(path: str) -> float:

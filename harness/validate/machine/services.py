@@ -55,16 +55,16 @@ def main(argv: Sequence[str]) -> None:
     Args:
         argv: one JSON object: `services` ([host, port]...), and `seconds` after which it gives up.
     """
-    given = json.loads(argv[0])
-    waiting = [(host, port) for host, port in given["services"]]
-    began, deadline, first = time.time(), time.monotonic() + given["seconds"], {}
+    options = json.loads(argv[0])
+    waiting = [(host, port) for host, port in options["services"]]
+    began, deadline, first = time.time(), time.monotonic() + options["seconds"], {}
     while waiting and time.monotonic() < deadline:
         for host, port in tried(waiting, deadline):
             first[f"{host}:{port}"] = time.time()
             waiting.remove((host, port))
         time.sleep(PAUSE)
-    found = {"began": began, "ended": time.time(), "first": first}
-    print(json.dumps(found))  # noqa: T201 - its only output, read by the harness
+    report = {"began": began, "ended": time.time(), "first": first}
+    print(json.dumps(report))  # noqa: T201 - its only output, read by the harness
 
 
 if __name__ == "__main__":

@@ -84,8 +84,8 @@ def api_of_kubelet() -> dict[str, Any] | None:
     """Return what answers at the API's address that the running kubelet uses; None where no kubelet runs."""
     for process in processes("kubelet"):
         text = read(flag(process["argv"], "kubeconfig")) or ""
-        found = {name: re.search(rf"^\s*-?\s*{name}:\s*[\"']?([^\s\"']+)", text, re.MULTILINE) for name in KUBECONFIG}
-        server, file, data = (match.group(1) if match else "" for match in found.values())
+        matches = {name: re.search(rf"^\s*-?\s*{name}:\s*[\"']?([^\s\"']+)", text, re.MULTILINE) for name in KUBECONFIG}
+        server, file, data = (match.group(1) if match else "" for match in matches.values())
         try:
             context = trusting(cadata=base64.b64decode(data).decode()) if data else trusting(cafile=file)
         except (OSError, ValueError) as error:
@@ -97,14 +97,14 @@ def api_of_kubelet() -> dict[str, Any] | None:
 
 def cni_files() -> dict[str, Any]:
     """Return the pod network's files by name, as the runtime reads them; None for one that is not JSON."""
-    found = {}
+    content_by_name = {}
     for path in sorted(glob.glob(CNI + "/*")):
         if path.endswith((".conf", ".conflist", ".json")):
             try:
-                found[os.path.basename(path)] = json.loads(read(path) or "")
+                content_by_name[os.path.basename(path)] = json.loads(read(path) or "")
             except ValueError:
-                found[os.path.basename(path)] = None
-    return found
+                content_by_name[os.path.basename(path)] = None
+    return content_by_name
 
 
 def service_rules() -> list[list[str]] | None:
@@ -114,14 +114,14 @@ def service_rules() -> list[list[str]] | None:
     """
     for process in processes("kube-proxy"):
         inside = ["chroot", f"/proc/{process['pid']}/root"]
-        found: set[tuple[str, ...]] = set()
+        rules: set[tuple[str, ...]] = set()
         for words, pattern in (
             *((["nft", "list", "map", family, "kube-proxy", name], NFTABLES) for family in FAMILIES for name in MAPS),
             *(([program, "-t", table], IPTABLES) for program in PROGRAMS for table in ("nat", "filter")),
         ):
             for text in (said([*inside, *words]), said(words)):
-                found |= set(pattern.findall(text or ""))
-        return sorted(map(list, found))
+                rules |= set(pattern.findall(text or ""))
+        return sorted(map(list, rules))
     return None
 
 
@@ -129,7 +129,7 @@ def images() -> dict[str, str]:
     """Return the digests of the container runtime's images, by name."""
     if processes("crio"):
         kept = json.loads(read(CRIO_IMAGES) or "[]")
-        return {name: one["digest"] for one in kept for name in one.get("names", []) if "@" not in name}
+        return {name: image["digest"] for image in kept for name in image.get("names", []) if "@" not in name}
     address = next((flag(p["argv"], "address") for p in processes("containerd")), "")
     words = ["ctr", *(["--address", address] if address else []), "-n", "k8s.io", "images", "ls"]
     return dict(IMAGE.findall((said(words) or "") + "\n"))
@@ -147,11 +147,11 @@ def drop_ins(units: Sequence[str]) -> dict[str, list[str]]:
 
 def properties(text: str) -> dict[str, str]:
     """Return the properties that `systemctl show` prints; of one that is printed several times, all values."""
-    found: dict[str, str] = {}
+    shown: dict[str, str] = {}
     for line in text.splitlines():
         key, _, value = line.partition("=")
-        found[key] = f"{found[key]}; {value}" if key in found else value
-    return found
+        shown[key] = f"{shown[key]}; {value}" if key in shown else value
+    return shown
 
 
 def unit_settings(units: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -164,25 +164,29 @@ def unit_settings(units: Sequence[str]) -> dict[str, dict[str, Any]]:
     names = [unit for unit in units if unit.endswith(".service")]
     show = ["systemctl", "show", "--no-pager"]
     blocks = map(properties, (said([*show, *names, NO_UNIT]) or "").split("\n\n"))
-    seen = {one.get("Id", ""): one for one in blocks}
+    shown = {block.get("Id", ""): block for block in blocks}
     manager = properties(said(show) or "")
     usual = {key[len("Default") :]: value for key, value in manager.items() if key.startswith("Default")}
-    usual = {**seen.get(NO_UNIT, {}), **usual}
-    found = {}
+    usual = {**shown.get(NO_UNIT, {}), **usual}
+    units_shown = {}
     for unit in names:
-        one = seen.get(unit, {})
-        if one.get("LoadState") == "loaded":
-            own = {key: SHOWN_COMMAND.sub(r"\1", value) for key, value in one.items() if not STATE_OF_UNIT.search(key)}
+        unit_state = shown.get(unit, {})
+        if unit_state.get("LoadState") == "loaded":
+            own = {
+                key: SHOWN_COMMAND.sub(r"\1", value)
+                for key, value in unit_state.items()
+                if not STATE_OF_UNIT.search(key)
+            }
             own |= {key: linked(value) for key, value in own.items() if key in DEPENDENCIES}
             own |= dict.fromkeys((key for key in own if key.endswith("Symlink") and UNLINKED.fullmatch(own[key])), "")
-            found[unit] = {
+            units_shown[unit] = {
                 "settings": {key: value for key, value in own.items() if value and value != usual.get(key, "")},
-                "limits": {key: value for key, value in one.items() if key.startswith("Limit")},
-                "restarts": int(one.get("NRestarts", "0")),
-                "reload": one.get("NeedDaemonReload") == "yes",
-                "pid": int(one.get("MainPID", "0")),
+                "limits": {key: value for key, value in unit_state.items() if key.startswith("Limit")},
+                "restarts": int(unit_state.get("NRestarts", "0")),
+                "reload": unit_state.get("NeedDaemonReload") == "yes",
+                "pid": int(unit_state.get("MainPID", "0")),
             }
-    return found
+    return units_shown
 
 
 def linked(value: str) -> str:
@@ -192,21 +196,21 @@ def linked(value: str) -> str:
 
 def process_limits(pids: Sequence[int]) -> dict[str, dict[str, Any]]:
     """Return limits [soft, hard], score, niceness and processors of processes; of the first one of the machine, too."""
-    found = {}
+    limits_by_pid = {}
     for pid in {1, *pids} - {0}:
         lines = (read(f"/proc/{pid}/limits") or "").splitlines()[1:]
         rows = [re.split(r"\s{2,}", line.strip()) for line in lines]
         status = dict(line.split(":", 1) for line in (read(f"/proc/{pid}/status") or "").splitlines() if ":" in line)
         fields = (read(f"/proc/{pid}/stat") or "").rpartition(")")[2].split()
         if rows and fields:
-            found[str(pid)] = {
+            limits_by_pid[str(pid)] = {
                 "limits": {row[0].removeprefix("Max "): row[1:3] for row in rows},
                 "oom": int(read(f"/proc/{pid}/oom_score_adj") or 0),
                 "nice": int(fields[16]),
                 "state": fields[0],
                 "cpus": status.get("Cpus_allowed_list", "").strip(),
             }
-    return found
+    return limits_by_pid
 
 
 def limits() -> list[list[str]]:
@@ -214,7 +218,7 @@ def limits() -> list[list[str]]:
 
     Not the outermost group, which is the machine.
     """
-    found = set()
+    rows = set()
     for process in processes("kubelet", "containerd", "crio"):
         for line in (read(f"/proc/{process['pid']}/cgroup") or "").splitlines():
             _, controller, group = line.split(":", 2)
@@ -224,9 +228,9 @@ def limits() -> list[list[str]]:
                     path = f"/sys/fs/cgroup/{controller}{group}/{name}".replace("//", "/")
                     value = (read(path) or "").strip()
                     if value and not value.startswith(unlimited):
-                        found.add((process["name"], path, value))
+                        rows.add((process["name"], path, value))
                 group = group.rpartition("/")[0]
-    return sorted(map(list, found))
+    return sorted(map(list, rows))
 
 
 def servers(folder: str) -> dict[str, list[str]]:
@@ -248,32 +252,32 @@ def main(argv: Sequence[str]) -> None:
         argv: one JSON object: the file `ca` of the API server ("" where the product does not say), the `units` whose
             drop-ins to look for, the folder `registries` of containerd's hosts files, `names` to look up.
     """
-    given = json.loads(argv[0])
-    units = unit_settings(given["units"])
-    pids = {unit: one["pid"] for unit, one in units.items()}
+    options = json.loads(argv[0])
+    units = unit_settings(options["units"])
+    pids = {unit: unit_state["pid"] for unit, unit_state in units.items()}
     limited = {f"{p['name']} {p['pid']}": p["pid"] for p in processes() if p["name"] in CORE}
-    seen = {
+    report = {
         "units": units,
         "processes": {"pids": {**pids, **limited}, "seen": process_limits([*pids.values(), *limited.values()])},
-        "api": api_answers(given["ca"]),
+        "api": api_answers(options["ca"]),
         "resolvers": [words[1] for words in resolv_conf("nameserver")],
         "search": [" ".join(words) for words in resolv_conf("search", "domain", "options")],
-        "resolved": resolved(given["names"]),
+        "resolved": resolved(options["names"]),
         "kubelets_api": api_of_kubelet(),
         "limits": limits(),
-        "servers": servers(given["registries"]),
+        "servers": servers(options["registries"]),
         "registries_conf": registries_conf(),
         "cni": cni_files(),
         "bridged": {os.path.basename(os.path.dirname(at)): len(os.listdir(at)) for at in glob.glob(PORTS)},
         "rules": service_rules(),
         "images": images(),
         "kubelet": kubelet_config(),
-        "drop_ins": drop_ins(given["units"]),
-        "registries": sorted(map(os.path.basename, glob.glob(given["registries"] + "/*")))
-        if given["registries"]
+        "drop_ins": drop_ins(options["units"]),
+        "registries": sorted(map(os.path.basename, glob.glob(options["registries"] + "/*")))
+        if options["registries"]
         else [],
     }
-    print(json.dumps(seen))  # noqa: T201 - its only output, read by the harness
+    print(json.dumps(report))  # noqa: T201 - its only output, read by the harness
 
 
 if __name__ == "__main__":

@@ -54,13 +54,13 @@ def output(*argv: str) -> list[str]:
 
 def fingerprint(path: Path) -> str:
     """Return the kind, permissions, owner and content of a path; not its times."""
-    found = path.lstat()
-    kind = stat.filemode(found.st_mode)
-    owner = f"{found.st_uid}:{found.st_gid}"
-    if stat.S_ISLNK(found.st_mode):
+    status = path.lstat()
+    kind = stat.filemode(status.st_mode)
+    owner = f"{status.st_uid}:{status.st_gid}"
+    if stat.S_ISLNK(status.st_mode):
         return f"{kind} {owner} -> {os.readlink(path)}"
-    if stat.S_ISREG(found.st_mode):
-        return f"{kind} {owner} {found.st_size} {digest(path)}"
+    if stat.S_ISREG(status.st_mode):
+        return f"{kind} {owner} {status.st_size} {digest(path)}"
     return f"{kind} {owner}"
 
 
@@ -74,7 +74,7 @@ def digest(path: Path) -> str:
 
 def files() -> dict[str, str]:
     """Return every file and folder of the trees, except those left out."""
-    seen: dict[str, str] = {}
+    fingerprints: dict[str, str] = {}
     pending = [Path(tree) for tree in TREES]
     while pending:
         folder = pending.pop()
@@ -82,27 +82,27 @@ def files() -> dict[str, str]:
             if LEFT_OUT.search(str(path)):
                 continue
             try:
-                seen[str(path)] = fingerprint(path)
+                fingerprints[str(path)] = fingerprint(path)
             except FileNotFoundError:
                 continue
             if path.is_dir() and not path.is_symlink():
                 pending.append(path)
-    return seen
+    return fingerprints
 
 
 def mounts() -> dict[str, str]:
     """Return every mount point with its kind of file system."""
     lines = (line.split() for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines())
-    found = {words[4]: words[words.index("-") + 1] for words in lines}
-    return {where: kind for where, kind in found.items() if not where.startswith("/run/user/")}
+    kinds = {words[4]: words[words.index("-") + 1] for words in lines}
+    return {where: kind for where, kind in kinds.items() if not where.startswith("/run/user/")}
 
 
 def links() -> dict[str, str]:
     """Return every network interface with its kind, and what is attached to what."""
-    found = json.loads("\n".join(output("ip", "-json", "-details", "link")))
+    interfaces = json.loads("\n".join(output("ip", "-json", "-details", "link")))
     return {
         each["ifname"]: f"{each.get('linkinfo', {}).get('info_kind', '')} {each.get('master', '')} mtu {each['mtu']}"
-        for each in found
+        for each in interfaces
     }
 
 
@@ -126,7 +126,7 @@ def ipsets() -> set[str]:
     request = (
         struct.pack("=IHHII", 28, LIST_IPSETS, 0x301, 0, 0) + struct.pack("!BBH", socket.AF_INET, 0, 0) + attributes
     )
-    found: set[str] = set()
+    names: set[str] = set()
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12) as link:
         link.settimeout(NETLINK_SECONDS)
         link.send(request)
@@ -136,11 +136,11 @@ def ipsets() -> set[str]:
                 length, kind = struct.unpack_from("=IH", received)
                 content, received = received[20:length], received[(length + 3) & ~3 :]
                 if kind != LIST_IPSETS:  # the last message, or an error
-                    return found
+                    return names
                 while content:
                     size, attribute = struct.unpack_from("=HH", content)
                     if attribute == IPSET_NAME:
-                        found.add(content[4:size].rstrip(b"\0").decode())
+                        names.add(content[4:size].rstrip(b"\0").decode())
                     content = content[(size + 3) & ~3 :]
 
 
@@ -159,11 +159,11 @@ def firewall() -> dict[str, str]:
 def units() -> dict[str, str]:
     """Return every unit and unit file with its state."""
     listed = output("systemctl", "list-units", "--all", "--plain", "--no-legend", "--no-pager")
-    found = {words[0]: " ".join(words[1:3]) for words in map(str.split, listed) if not VOLATILE_UNIT.match(words[0])}
+    states = {words[0]: " ".join(words[1:3]) for words in map(str.split, listed) if not VOLATILE_UNIT.match(words[0])}
     for line in output("systemctl", "list-unit-files", "--plain", "--no-legend", "--no-pager"):
         name, state = line.split()[:2]
-        found[f"file {name}"] = state
-    return {name: state for name, state in found.items() if not name.endswith((".device", ".scope"))}
+        states[f"file {name}"] = state
+    return {name: state for name, state in states.items() if not name.endswith((".device", ".scope"))}
 
 
 def starts() -> dict[str, str]:
@@ -171,20 +171,20 @@ def starts() -> dict[str, str]:
     names = ("Id", "SubState", "ExecMainStartTimestampMonotonic")
     blocks = "\n".join(output("systemctl", "show", "*.service", f"--property={','.join(names)}")).split("\n\n")
     services = (dict(line.partition("=")[::2] for line in block.splitlines()) for block in blocks)
-    return {one[names[0]]: one[names[2]] for one in services if one.get(names[1]) == "running"}
+    return {service[names[0]]: service[names[2]] for service in services if service.get(names[1]) == "running"}
 
 
 def processes() -> dict[str, str]:
     """Return the command of every process that is not the system's, the login's or this one's."""
-    found = {}
+    commands = {}
     for pid in (path for path in Path("/proc").iterdir() if path.name.isdigit()):
         try:
             command = (pid / "cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
         except OSError:
             continue
         if command[0] and not PASSING.match(Path(command[0].split(" ")[0].rstrip(":")).name):
-            found[" ".join(command)] = ""
-    return found
+            commands[" ".join(command)] = ""
+    return commands
 
 
 def control_groups() -> dict[str, str]:
@@ -196,14 +196,14 @@ def control_groups() -> dict[str, str]:
 
 def kernel_settings() -> dict[str, str]:
     """Return the kernel's network settings."""
-    found = {}
+    settings = {}
     for path in KERNEL_SETTINGS.rglob("*"):
         if path.is_file() and not COUNTING.search(str(path)):
             try:
-                found[str(path)] = path.read_text(encoding="utf-8", errors="replace").strip()
+                settings[str(path)] = path.read_text(encoding="utf-8", errors="replace").strip()
             except OSError:
                 continue
-    return found
+    return settings
 
 
 def look(*, with_files: bool = True, with_starts: bool = False) -> dict[str, dict[str, str]]:

@@ -24,8 +24,8 @@ RSS = re.compile(r"^VmRSS:\s+(\d+) kB", re.MULTILINE)
 def memory(pid: int) -> int:
     """Return a process's memory in KiB; 0 when it has ended."""
     rollup = read(f"/proc/{pid}/smaps_rollup") or ""
-    found = PSS.search(rollup) or RSS.search(read(f"/proc/{pid}/status") or "")
-    return int(found[1]) if found else 0
+    match = PSS.search(rollup) or RSS.search(read(f"/proc/{pid}/status") or "")
+    return int(match[1]) if match else 0
 
 
 def seconds(pid: int) -> float | None:
@@ -40,20 +40,20 @@ def main(argv: Sequence[str]) -> None:
     Args:
         argv: one JSON object: `seconds` to watch, and the `names` of further programs.
     """
-    given = json.loads(argv[0])
-    running = processes(*PROCESSES, *given["names"])
-    before, began = {one["pid"]: seconds(one["pid"]) for one in running}, time.monotonic()
-    time.sleep(given["seconds"])
+    options = json.loads(argv[0])
+    running = processes(*PROCESSES, *options["names"])
+    before, began = {process["pid"]: seconds(process["pid"]) for process in running}, time.monotonic()
+    time.sleep(options["seconds"])
     watched = time.monotonic() - began
-    found: dict[str, Any] = {}
-    for one in running:
-        first, last = before[one["pid"]], seconds(one["pid"])
+    usage: dict[str, Any] = {}
+    for process in running:
+        first, last = before[process["pid"]], seconds(process["pid"])
         if first is None or last is None:
             continue
-        entry = found.setdefault(one["name"], {"kib": 0, "cpu": 0.0})
-        entry["kib"] += memory(one["pid"])
+        entry = usage.setdefault(process["name"], {"kib": 0, "cpu": 0.0})
+        entry["kib"] += memory(process["pid"])
         entry["cpu"] += (last - first) / watched
-    print(json.dumps(found))  # noqa: T201 - its only output, read by the harness
+    print(json.dumps(usage))  # noqa: T201 - its only output, read by the harness
 
 
 if __name__ == "__main__":

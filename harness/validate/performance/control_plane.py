@@ -44,8 +44,8 @@ def samples(text: str, names: Collection[str]) -> list[Sample]:
     Raises:
         ValueError: a line with such a name is malformed.
     """
-    wanted = tuple(names)
-    return [_sample(line) for line in text.splitlines() if line.startswith(wanted) and _name(line) in wanted]
+    prefixes = tuple(names)
+    return [_sample(line) for line in text.splitlines() if line.startswith(prefixes) and _name(line) in prefixes]
 
 
 def _name(line: str) -> str:
@@ -53,17 +53,17 @@ def _name(line: str) -> str:
 
 
 def _sample(line: str) -> Sample:
-    found = LINE.match(line.rstrip())
-    if found is None:
+    match = LINE.match(line.rstrip())
+    if match is None:
         raise ValueError(f"not a sample: {line[:200]!r}")
-    text, labels, at = found["labels"] or "", {}, 0
+    text, labels, at = match["labels"] or "", {}, 0
     while at < len(text):
         pair = LABEL.match(text, at)
         if pair is None:
             raise ValueError(f"not labels: {line[:200]!r}")
-        labels[pair[1]] = ESCAPED.sub(lambda one: "\n" if one[1] == "n" else one[1], pair[2])
+        labels[pair[1]] = ESCAPED.sub(lambda escape: "\n" if escape[1] == "n" else escape[1], pair[2])
         at = pair.end()
-    return Sample(found["name"], labels, float(found["value"]))
+    return Sample(match["name"], labels, float(match["value"]))
 
 
 K = TypeVar("K")
@@ -104,16 +104,16 @@ class Buckets:
 
         What lies above the last finite bound counts as that bound. 0 without observations.
         """
-        rank, below, seen = share * self.count, 0.0, 0.0
+        rank, below, counted = share * self.count, 0.0, 0.0
         if not self.count:
             return 0.0
         for bound, count in sorted(self.counts.items()):
             if count >= rank:
                 if math.isinf(bound):
                     return below
-                inside = count - seen
-                return below + (bound - below) * ((rank - seen) / inside if inside else 1.0)
-            below, seen = bound, count
+                inside = count - counted
+                return below + (bound - below) * ((rank - counted) / inside if inside else 1.0)
+            below, counted = bound, count
         return below
 
 
@@ -122,32 +122,34 @@ def names(metric: str) -> tuple[str, ...]:
     return tuple(metric + part for part in PARTS)
 
 
-def histograms(found: Iterable[Sample], metric: str, by: Callable[[Mapping[str, str]], K | None]) -> dict[K, Buckets]:
+def histograms(
+    metric_samples: Iterable[Sample], metric: str, by: Callable[[Mapping[str, str]], K | None]
+) -> dict[K, Buckets]:
     """Return a metric's histograms, those of the same key together.
 
     Args:
         by: returns the key of a sample's labels; None for one that does not count.
     """
     made: dict[K, Buckets] = {}
-    for sample in found:
+    for sample in metric_samples:
         key = by(sample.labels)
         if key is None:
             continue
         if sample.name == f"{metric}_bucket":
-            one = Buckets({float(sample.labels["le"]): sample.value})
+            bucket = Buckets({float(sample.labels["le"]): sample.value})
         elif sample.name == f"{metric}_sum":
-            one = Buckets({}, sample.value)
+            bucket = Buckets({}, sample.value)
         else:
             continue
-        made[key] = made[key].plus(one) if key in made else one
+        made[key] = made[key].plus(bucket) if key in made else bucket
     return made
 
 
 def between(before: Mapping[K, Buckets], after: Mapping[K, Buckets]) -> dict[K, Buckets]:
     """Return what was observed between two looks, by key; without what nothing was observed of."""
     nothing = Buckets({})
-    found = {key: seen.since(before.get(key, nothing)) for key, seen in after.items()}
-    return {key: seen for key, seen in found.items() if seen.count}
+    differences = {key: buckets.since(before.get(key, nothing)) for key, buckets in after.items()}
+    return {key: buckets for key, buckets in differences.items() if buckets.count}
 
 
 ROUNDS, ROUNDS_PER_SECOND = 75, 5.0
@@ -167,9 +169,9 @@ class ApiTimes:
 
     def missing(self) -> list[str]:
         """Return the verbs of which it counted fewer requests than were made: others answered them."""
-        seen = {verb: sum(b.count for key, b in self.requests.items() if key.split()[0] == verb) for verb in VERBS}
+        counts = {verb: sum(b.count for key, b in self.requests.items() if key.split()[0] == verb) for verb in VERBS}
         made = {verb: times * ROUNDS for verb, times in VERBS.items()}
-        return [f"{verb}: {seen[verb]:.0f} of {made[verb]}" for verb in VERBS if seen[verb] < made[verb]]
+        return [f"{verb}: {counts[verb]:.0f} of {made[verb]}" for verb in VERBS if counts[verb] < made[verb]]
 
 
 def api_times(api: Cluster) -> ApiTimes:
@@ -177,8 +179,8 @@ def api_times(api: Cluster) -> ApiTimes:
     before, stored = _look(api)
     rounds(api, ROUNDS)
     after, storing = _look(api)
-    found = between(stored, storing)
-    return ApiTimes(between(before, after), found.get(RESOURCE, Buckets({})))
+    etcd_requests = between(stored, storing)
+    return ApiTimes(between(before, after), etcd_requests.get(RESOURCE, Buckets({})))
 
 
 def rounds(api: Cluster, number: int) -> None:
@@ -209,8 +211,8 @@ def _round(api: Cluster, name: str) -> None:
 def _look(api: Cluster) -> tuple[dict[str, Buckets], dict[str, Buckets]]:
     """Return the API server's histograms: of requests by verb and scope, and of what it asked etcd."""
     text = str(api.request("GET", "/metrics"))
-    found = samples(text, {*names(REQUESTS), *names(STORAGE)})
-    return histograms(found, REQUESTS, _request), histograms(found, STORAGE, _stored)
+    metric_samples = samples(text, {*names(REQUESTS), *names(STORAGE)})
+    return histograms(metric_samples, REQUESTS, _request), histograms(metric_samples, STORAGE, _stored)
 
 
 def _request(labels: Mapping[str, str]) -> str | None:
@@ -241,21 +243,21 @@ def etcd_times(hosts: Mapping[str, Any], timeouts: Timeouts, load: Callable[[], 
     before = _etcd_histograms(hosts, timeouts)
     load()
     after = _etcd_histograms(hosts, timeouts)
-    return {name: between(before.get(name, {}), seen) for name, seen in after.items()}
+    return {name: between(before.get(name, {}), buckets) for name, buckets in after.items()}
 
 
 def _etcd_histograms(hosts: Mapping[str, Any], timeouts: Timeouts) -> dict[str, Seen]:
-    given = {"names": list(METRICS.values())}
-    return run_on_each(hosts, ETCD_METRICS, histograms_of, timeouts, given=dict.fromkeys(hosts, given))
+    options = {"names": list(METRICS.values())}
+    return run_on_each(hosts, ETCD_METRICS, histograms_of, timeouts, given=dict.fromkeys(hosts, options))
 
 
 def histograms_of(raw: Mapping[str, Any] | None) -> Seen:
     """Return a member's histograms; none where no member runs, or where it does not tell."""
     lines = "\n".join(raw["lines"]) if raw is not None else ""
-    found: Seen = {}
+    histograms_by_name: Seen = {}
     for name, metric in METRICS.items():
-        found |= histograms(samples(lines, names(metric)), metric, partial(_all, name))
-    return found
+        histograms_by_name |= histograms(samples(lines, names(metric)), metric, partial(_all, name))
+    return histograms_by_name
 
 
 def _all(name: str, _: Mapping[str, str]) -> str:

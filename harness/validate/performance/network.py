@@ -57,8 +57,8 @@ def serve(api: Cluster, nodes: Sequence[str], image: str, deadline: Deadline) ->
         ]
         api.create(POD, pod(f"server-{node}", servers, node=node))
     names = [f"server-{node}" for node in nodes]
-    found = wait_for(api, names, started, deadline, "a pod on every node that answers")
-    return {node: str(found[f"server-{node}"]["status"]["podIP"]) for node in nodes}
+    pods = wait_for(api, names, started, deadline, "a pod on every node that answers")
+    return {node: str(pods[f"server-{node}"]["status"]["podIP"]) for node in nodes}
 
 
 def targets(nodes: Sequence[str], source: str) -> tuple[str, ...]:
@@ -157,10 +157,10 @@ def dns_times(text: str) -> DnsTimes:
     """Return what a run of dnsperf printed. Raises ValueError when it lacks a number."""
     numbers: dict[str, float] = {}
     for name, pattern in FOUND.items():
-        found = pattern.search(text)
-        if found is None:
+        match = pattern.search(text)
+        if match is None:
             raise ValueError(f"dnsperf printed no {name}: {text[-300:]!r}")
-        numbers[name] = float(found[1])
+        numbers[name] = float(match[1])
     return DnsTimes(numbers["latency"], numbers["rate"], int(numbers["sent"]), int(numbers["completed"]))
 
 
@@ -192,34 +192,34 @@ def programming_seconds(
         TimedOut: the pod behind the Services does not start.
     """
     api.create(POD, pod("backend-0", [netexec(image)]))
-    found = wait_for(api, ["backend-0"], ready, deadline, "the pod behind the Services")
-    backend = str(found["backend-0"]["status"]["podIP"])
+    pods = wait_for(api, ["backend-0"], ready, deadline, "the pod behind the Services")
+    backend = str(pods["backend-0"]["status"]["podIP"])
     addresses = [api.create(SERVICE, _service(number))["spec"]["clusterIP"] for number in range(ROUNDS)]
     seconds = BEFORE + ROUNDS * BETWEEN + AFTER
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(_ask, hosts, addresses, seconds, timeouts)
         time.sleep(BEFORE)
-        given = []
+        endpoint_times = []
         for number in range(ROUNDS):
             api.create(ENDPOINT_SLICE, _slice(number, backend))
-            given.append(time.time())
+            endpoint_times.append(time.time())
             time.sleep(BETWEEN)
         answers = asking.result()
-    return {name: taken(given, addresses, found) for name, found in answers.items()}
+    return {name: taken(endpoint_times, addresses, first_seen) for name, first_seen in answers.items()}
 
 
-def taken(given: Sequence[float], addresses: Sequence[str], found: FirstAnswers) -> list[float | None]:
+def taken(endpoint_times: Sequence[float], addresses: Sequence[str], answers: FirstAnswers) -> list[float | None]:
     """Return how long each Service took on one node; those that got their endpoint before it asked are left out."""
     return [
-        max(0.0, first - at) if (first := found.first.get(f"{address}:{PORT}")) is not None else None
-        for at, address in zip(given, addresses, strict=True)
-        if at > found.began
+        max(0.0, first - at) if (first := answers.first.get(f"{address}:{PORT}")) is not None else None
+        for at, address in zip(endpoint_times, addresses, strict=True)
+        if at > answers.began
     ]
 
 
 def median_of(took: Sequence[float | None]) -> float:
     """Return the median of those that answered. There is at least one."""
-    return median(one for one in took if one is not None)
+    return median(seconds for seconds in took if seconds is not None)
 
 
 def first_answers(raw: Mapping[str, Any], called: float, answered: float) -> FirstAnswers:
@@ -236,11 +236,11 @@ def first_answers(raw: Mapping[str, Any], called: float, answered: float) -> Fir
 def _ask(
     hosts: Mapping[str, Any], addresses: Sequence[str], seconds: float, timeouts: Timeouts
 ) -> dict[str, FirstAnswers]:
-    given = {"services": [[address, PORT] for address in addresses], "seconds": seconds}
+    options = {"services": [[address, PORT] for address in addresses], "seconds": seconds}
     called = time.time()
     read = lambda raw: first_answers(raw, called, time.time())  # noqa: E731
     limit = timeouts.machine_program + seconds
-    return run_on_each(hosts, FIRST_ANSWERS, read, timeouts, given=dict.fromkeys(hosts, given), seconds=limit)
+    return run_on_each(hosts, FIRST_ANSWERS, read, timeouts, given=dict.fromkeys(hosts, options), seconds=limit)
 
 
 def _service(number: int) -> Json:

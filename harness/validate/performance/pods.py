@@ -79,29 +79,29 @@ def pod(name: str, containers: list[Json], *, node: str = "", **spec: Any) -> Js
     }
 
 
-def started(found: Json) -> bool:
+def started(obj: Json) -> bool:
     """Tell whether all containers of a pod have started."""
-    statuses = found.get("status", {}).get("containerStatuses") or []
+    statuses = obj.get("status", {}).get("containerStatuses") or []
     return bool(statuses) and all(status.get("started") for status in statuses)
 
 
-def ready(found: Json) -> bool:
+def ready(obj: Json) -> bool:
     """Tell whether a pod is ready."""
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in found.get("status", {}).get("conditions") or ())
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in obj.get("status", {}).get("conditions") or ())
 
 
-def ended(found: Json) -> bool:
+def ended(obj: Json) -> bool:
     """Tell whether a pod has run to its end, good or bad."""
-    return found.get("status", {}).get("phase") in ENDED
+    return obj.get("status", {}).get("phase") in ENDED
 
 
 def wait_for(api: Cluster, names: Collection[str], matches: Matches, deadline: Deadline, what: str) -> dict[str, Json]:
     """Wait for pods; return them by name. Raises TimedOut with their last events."""
 
     def look() -> dict[str, Json] | NotYet:
-        found = {each["metadata"]["name"]: each for each in api.list(POD, NAME).items}
-        left = [name for name in names if name not in found or not matches(found[name])]
-        return NotYet(f"left: {', '.join(left)}") if left else {name: found[name] for name in names}
+        pods = {each["metadata"]["name"]: each for each in api.list(POD, NAME).items}
+        left = [name for name in names if name not in pods or not matches(pods[name])]
+        return NotYet(f"left: {', '.join(left)}") if left else {name: pods[name] for name in names}
 
     return until(look, deadline=deadline, what=what, describe=lambda: describe_pods(api, NAME), interval=INTERVAL)
 
@@ -125,9 +125,9 @@ def output(api: Cluster, name: str, image: str, node: str, script: str, deadline
     """
     shell = container(TOOLS, image, command=["sh", "-ec", script])
     api.create(POD, pod(name, [shell], node=node))
-    found = wait_for(api, [name], ended, deadline, f"pod {name} to end")
+    pods = wait_for(api, [name], ended, deadline, f"pod {name} to end")
     text = api.pod_log(NAME, name, container=TOOLS)
-    phase = found[name]["status"]["phase"]
+    phase = pods[name]["status"]["phase"]
     assert phase == "Succeeded", f"pod {name} on {node} failed: {text[-800:]}"  # noqa: S101 - a finding of the check
     api.delete(POD, name, NAME, grace=0)
     return text
@@ -161,16 +161,16 @@ class PodsSeen:
 
     def _follow(self) -> None:
         """Note pods until the watch ends."""
-        for kind, found in self.api.watch(POD, NAME, resource_version=self._version):
+        for kind, obj in self.api.watch(POD, NAME, resource_version=self._version):
             now = time.monotonic()
             if self._done.is_set():
                 return
             if kind == "ERROR":
                 self._version = self.api.list(POD, NAME).resource_version
                 return
-            meta = found.get("metadata", {})
+            meta = obj.get("metadata", {})
             self._version = meta.get("resourceVersion", self._version)
-            if kind in ("ADDED", "MODIFIED") and self.matches(found):
+            if kind in ("ADDED", "MODIFIED") and self.matches(obj):
                 self.at.setdefault(meta["name"], now)
 
     def wait(self, names: Collection[str], deadline: Deadline, what: str) -> None:
@@ -200,15 +200,15 @@ def pod_starts(api: Cluster, node: str, image: str, deadline: Deadline) -> list[
     wait_for(api, ["warm-0"], started, deadline, f"a first pod on {node} to start")
     remove_pods(api, deadline)
     took: list[float] = []
-    with PodsSeen(api, started) as seen:
+    with PodsSeen(api, started) as watched:
         for first in range(0, STARTED_PODS, AT_ONCE):
             created: dict[str, float] = {}
             for number in range(first, first + AT_ONCE):
                 name = f"start-{number}"
                 created[name] = time.monotonic()
                 api.create(POD, _starting_pod(name, node, image))
-            seen.wait(list(created), deadline, f"{AT_ONCE} pods on {node} to start")
-            took += [seen.at[name] - at for name, at in created.items()]
+            watched.wait(list(created), deadline, f"{AT_ONCE} pods on {node} to start")
+            took += [watched.at[name] - at for name, at in created.items()]
             remove_pods(api, deadline)
     return sorted(took)
 
@@ -239,15 +239,15 @@ def scheduled_per_second(api: Cluster, node: str, image: str, deadline: Deadline
     """
     names = [f"place-{number}" for number in range(_room(api, node))]
     try:
-        with PodsSeen(api, lambda found: bool(found["spec"].get("nodeName"))) as seen:
+        with PodsSeen(api, lambda obj: bool(obj["spec"].get("nodeName"))) as watched:
             for name in names:
                 api.create(POD, _pending_pod(name, image))
             wait_for(api, names, _refused, deadline, f"{len(names)} pods to wait for a node")
             time.sleep(BACKOFF)
             began = time.monotonic()
             api.merge(NODE, node, {"metadata": {"labels": {LABEL: "here"}}})
-            seen.wait(names, deadline, f"{len(names)} pods to be placed on {node}")
-            took = max(seen.at[name] for name in names) - began
+            watched.wait(names, deadline, f"{len(names)} pods to be placed on {node}")
+            took = max(watched.at[name] for name in names) - began
     finally:
         api.merge(NODE, node, {"metadata": {"labels": {LABEL: None}}})
         remove_pods(api, deadline)
@@ -263,8 +263,8 @@ def _room(api: Cluster, node: str) -> int:
     return room
 
 
-def _refused(found: Json) -> bool:
-    conditions = found.get("status", {}).get("conditions") or ()
+def _refused(obj: Json) -> bool:
+    conditions = obj.get("status", {}).get("conditions") or ()
     return any(c["type"] == "PodScheduled" and c.get("reason") == "Unschedulable" for c in conditions)
 
 

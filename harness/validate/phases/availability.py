@@ -75,23 +75,23 @@ class Availability:
 
 def read_availability(text: str) -> dict[str, Availability]:
     """Return the availability of each address, by its name."""
-    found: dict[str, list[TimedRequest]] = {}
+    rows_by_name: dict[str, list[TimedRequest]] = {}
     for name, row in read_requests(text):
-        found.setdefault(name, []).append(row)
-    return {name: availability_of(name, rows) for name, rows in found.items()}
+        rows_by_name.setdefault(name, []).append(row)
+    return {name: availability_of(name, rows) for name, rows in rows_by_name.items()}
 
 
 def read_requests(text: str) -> list[tuple[str, TimedRequest]]:
     """Return the requests, each with its address's name; lines of ssh and a last line that was cut off are skipped."""
-    found: list[tuple[str, TimedRequest]] = []
+    requests: list[tuple[str, TimedRequest]] = []
     whole, _, _ = text.rpartition("\n")
     for line in whole.splitlines():
         try:
             row = json.loads(line)
-            found.append((row["of"], TimedRequest(float(row["at"]), float(row["took"]), row["why"])))
+            requests.append((row["of"], TimedRequest(float(row["at"]), float(row["took"]), row["why"])))
         except (ValueError, KeyError, TypeError):
             continue
-    return found
+    return requests
 
 
 def availability_of(name: str, rows: Sequence[TimedRequest]) -> Availability:
@@ -191,35 +191,39 @@ def send_requests(
         {"name": name, "url": url, "cafile": cafile, "timeout": timeout, "interval": INTERVAL_SECONDS}
         for name, (url, cafile) in addresses.items()
     ]
-    given = json.dumps({"seconds": MOST_SECONDS, "requests": requests})
-    command = remote_command(PROGRAM, given, timeouts=timeouts, seconds=MOST_SECONDS + STOP_SECONDS)
+    argument = json.dumps({"seconds": MOST_SECONDS, "requests": requests})
+    command = remote_command(PROGRAM, argument, timeouts=timeouts, seconds=MOST_SECONDS + STOP_SECONDS)
     as_root = "" if machine.user == "root" else "sudo "
     log.write_text("", encoding="utf-8")
     service = proc.spawn([*login, as_root + command], log=log)
     return RequestStream(service, log, tuple(addresses), machine.name)
 
 
-def interrupted(seen: Availability, *, phase_seconds: float, limit: float | None) -> list[Mismatch]:
+def interrupted(availability: Availability, *, phase_seconds: float, limit: float | None) -> list[Mismatch]:
     """Return outages of an address during a phase, and what keeps the requests from proving that there were none.
 
     Args:
         phase_seconds: how long the phase took; the requests must cover it.
         limit: the longest outage that is allowed, in seconds; None for any.
     """
-    name = seen.name
-    if seen.asked == seen.failed:
-        return [Mismatch(name, "successful requests during the phase", seen.summary(limit))]
-    found: list[Mismatch] = []
-    if seen.seconds < phase_seconds:
-        took = f"{seen.seconds:.0f} s"
-        found.append(Mismatch(name, f"requests during all {phase_seconds:.0f} s of the phase", took))
-    if seen.lasts:
-        found.append(Mismatch(name, "an answer after the phase", f"none for {seen.outage:.1f} s; {seen.why}"))
-    if limit is not None and seen.unwatched > limit:
-        found.append(Mismatch(name, f"a request at least every {limit:.0f} s", f"none for {seen.unwatched:.0f} s"))
-    if limit is not None and seen.outage > limit:
-        found.append(Mismatch(name, f"no outage longer than {limit:.0f} s", seen.summary(limit)))
-    return found
+    name = availability.name
+    if availability.asked == availability.failed:
+        return [Mismatch(name, "successful requests during the phase", availability.summary(limit))]
+    mismatches: list[Mismatch] = []
+    if availability.seconds < phase_seconds:
+        took = f"{availability.seconds:.0f} s"
+        mismatches.append(Mismatch(name, f"requests during all {phase_seconds:.0f} s of the phase", took))
+    if availability.lasts:
+        mismatches.append(
+            Mismatch(name, "an answer after the phase", f"none for {availability.outage:.1f} s; {availability.why}")
+        )
+    if limit is not None and availability.unwatched > limit:
+        mismatches.append(
+            Mismatch(name, f"a request at least every {limit:.0f} s", f"none for {availability.unwatched:.0f} s")
+        )
+    if limit is not None and availability.outage > limit:
+        mismatches.append(Mismatch(name, f"no outage longer than {limit:.0f} s", availability.summary(limit)))
+    return mismatches
 
 
 WORKLOAD = "keeps-answering"

@@ -66,24 +66,24 @@ def accepted(former: Credentials, kubeconfig: Path) -> list[Mismatch]:
         "the former admin's certificate": former.kubeconfig["users"][0]["user"],
         "a token of the former key": {"token": former.token},
     }
-    found = []
+    mismatches = []
     for what, user in users.items():
         code = _client(now, user).send("GET", PATH).code
         if code != REFUSED:
-            found.append(Mismatch(f"GET {PATH} with {what}", str(REFUSED), str(code)))
+            mismatches.append(Mismatch(f"GET {PATH} with {what}", str(REFUSED), str(code)))
     admin = now["users"][0]["user"]
     try:
         code = _client(former.kubeconfig, admin).send("GET", PATH).code
     except Untrusted:
-        return found
+        return mismatches
     except VmatrixError as error:
-        return [*found, Mismatch("the API's certificate by the former CA", "not trusted", error.summary)]
-    return [*found, Mismatch("the API's certificate by the former CA", "not trusted", f"trusted, {code}")]
+        return [*mismatches, Mismatch("the API's certificate by the former CA", "not trusted", error.summary)]
+    return [*mismatches, Mismatch("the API's certificate by the former CA", "not trusted", f"trusted, {code}")]
 
 
 def _client(config: Mapping[str, Any], user: Mapping[str, Any]) -> Cluster:
     """Return a client of a kubeconfig's cluster with a user's credentials, of which no file is left behind."""
-    named = [{"name": one["name"], "user": user} for one in config["users"]]
+    named = [{"name": user_entry["name"], "user": user} for user_entry in config["users"]]
     with TemporaryDirectory(prefix="vmatrix-credentials-") as folder:
         path = Path(folder) / "kubeconfig"
         path.write_text(json.dumps({**config, "users": named}), encoding="utf-8")

@@ -34,7 +34,9 @@ def began(cell: Cell, index: int) -> int:
     """Return the phase that created the cluster that exists during a phase; a clone goes on with data of its source."""
     phases = cell.phases[: index + 1]
     bare = [number for number in range(index) if not cell.phases[number].cluster]
-    bare = [n for n in bare if all(one.data_of is None or one.data_of > n for one in phases[n:])]
+    bare = [
+        n for n in bare if all(later_phase.data_of is None or later_phase.data_of > n for later_phase in phases[n:])
+    ]
     return bare[-1] + 1 if bare else 0
 
 
@@ -61,7 +63,7 @@ def clones(cell: Cell, index: int) -> bool:
     return data_expected(cell, index) and index > 0 and not cell.phases[index - 1].cluster
 
 
-def later_marks(cell: Cell, index: int, written: Mapping[int, str], seen: Mapping[str, str]) -> list[Mismatch]:
+def later_marks(cell: Cell, index: int, written: Mapping[int, str], marks: Mapping[str, str]) -> list[Mismatch]:
     """Return data that exist although they were written after the backup that a clone was made of."""
     later = {number: mark for number, mark in written.items() if (cell.phases[index].data_of or 0) < number < index}
     if not later:
@@ -69,15 +71,15 @@ def later_marks(cell: Cell, index: int, written: Mapping[int, str], seen: Mappin
     return [
         Mismatch(f"before {cell.stage(number)}", "none of what came after the backup", f"its mark {mark}")
         for number, mark in later.items()
-        if mark in seen.values()
+        if mark in marks.values()
     ]
 
 
-def lost_marks(cell: Cell, index: int, written: Mapping[int, str], seen: Mapping[str, str]) -> list[Mismatch]:
+def lost_marks(cell: Cell, index: int, written: Mapping[int, str], marks: Mapping[str, str]) -> list[Mismatch]:
     """Return data that were written and are missing or changed.
 
     Args:
-        written: marks by the index of the phase before which they were written.  seen: marks in the cluster, by name.
+        written: marks by the index of the phase before which they were written.  marks: those in the cluster, by name.
     """
     result: list[Mismatch] = []
     for number in lasting(cell, index):
@@ -86,11 +88,11 @@ def lost_marks(cell: Cell, index: int, written: Mapping[int, str], seen: Mapping
         if mark is None:
             result.append(Mismatch(f"before {name}", "data written into the cluster", "none"))
         else:
-            result += differs(f"ConfigMap {LIFE}/{name}", "mark", mark, seen.get(name))
+            result += differs(f"ConfigMap {LIFE}/{name}", "mark", mark, marks.get(name))
     return result
 
 
-def old_marks(cell: Cell, index: int, written: Mapping[int, str], seen: Mapping[str, str]) -> list[Mismatch]:
+def old_marks(cell: Cell, index: int, written: Mapping[int, str], marks: Mapping[str, str]) -> list[Mismatch]:
     """Return data that exist although they were written into an earlier cluster."""
     before = {number: mark for number, mark in written.items() if number < index}
     if not before:
@@ -98,7 +100,7 @@ def old_marks(cell: Cell, index: int, written: Mapping[int, str], seen: Mapping[
     return [
         Mismatch(f"before {cell.stage(number)}", "none of its data in the new cluster", f"its mark {mark}")
         for number, mark in before.items()
-        if mark in seen.values()
+        if mark in marks.values()
     ]
 
 

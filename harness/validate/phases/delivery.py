@@ -63,11 +63,11 @@ def revisions(cell: Cell, index: int, files: AttemptDir) -> Revisions:
     Raises:
         HarnessBug: no phase before it has pushed one that answers.
     """
-    said = [one.delivery for one in cell.phases[: index + 1]]
-    answering = [number for number, word in enumerate(said) if word == ANSWERS]
+    deliveries = [cell_phase.delivery for cell_phase in cell.phases[: index + 1]]
+    answering = [number for number, word in enumerate(deliveries) if word == ANSWERS]
     if not answering:
         raise HarnessBug("nothing was delivered yet", hint="a phase with `delivery: answers` comes first")
-    bad = pushed(files.repository, cell.stage(index)) if said[-1] == ROLLS_BACK else None
+    bad = pushed(files.repository, cell.stage(index)) if deliveries[-1] == ROLLS_BACK else None
     return Revisions(pushed(files.repository, cell.stage(answering[-1])), bad)
 
 
@@ -88,7 +88,7 @@ class DeliverySight:
     def entry(self, revision: str) -> Json:
         """Return what the history says of a revision; empty where it says nothing."""
         history = dig(self.delivery, "status", "history") or ()
-        return next((one for one in history if one.get("revision") == revision), {})
+        return next((entry for entry in history if entry.get("revision") == revision), {})
 
 
 def look(
@@ -107,7 +107,9 @@ def look(
     clients = target.list(POD, namespace if guest is None else None, labels=CLIENT_LABEL).items
     (client,) = _one(_there(clients), "client")
     deployments = target.list(DEPLOYMENT, namespace, labels=f"{DELIVERY_LABEL}={name}").items
-    pods = [pod for one in deployments for pod in target.list(POD, namespace, labels=_selector(one)).items]
+    pods = [
+        pod for deployment in deployments for pod in target.list(POD, namespace, labels=_selector(deployment)).items
+    ]
     repository = str(dig(delivery, "status", "repository") or "").partition("/")[2]
     log = target.pod_log(client["metadata"]["namespace"], client["metadata"]["name"], container=CLIENT)
     return DeliverySight(
@@ -119,14 +121,14 @@ def look(
     )
 
 
-def _one(found: Sequence[Json], what: str) -> Sequence[Json]:
-    if len(found) != 1:
-        raise HarnessBug(f"the cell's namespace has {len(found)} objects that are a {what}", hint="it is to have one")
-    return found
+def _one(objects: Sequence[Json], what: str) -> Sequence[Json]:
+    if len(objects) != 1:
+        raise HarnessBug(f"the cell's namespace has {len(objects)} objects that are a {what}", hint="it is to have one")
+    return objects
 
 
-def _there(found: Sequence[Json]) -> list[Json]:
-    return [one for one in found if not deleting(one)]
+def _there(objects: Sequence[Json]) -> list[Json]:
+    return [obj for obj in objects if not deleting(obj)]
 
 
 def _selector(deployment: Json) -> str:
@@ -139,13 +141,13 @@ def wrong_answers(sight: DeliverySight, good: Pushed) -> list[Mismatch]:
     ready = sight.entry(good.revision).get("ended")
     if ready is None:
         return [Mismatch(f"the history's entry of {good.revision}", "a time since when it is ready", "none")]
-    made = [str(one["metadata"]["creationTimestamp"]) for one in sight.deployments]
+    made = [str(deployment["metadata"]["creationTimestamp"]) for deployment in sight.deployments]
     since = max(parse_time(moment).timestamp() for moment in (str(ready), *made))
-    fresh = [one for one in sight.requests if one.at >= since][-FRESH:]
-    found = (
+    fresh = [request for request in sight.requests if request.at >= since][-FRESH:]
+    mismatches = (
         [Mismatch("the client", f"{FRESH} requests since it was ready", str(len(fresh)))] if len(fresh) < FRESH else []
     )
-    return found + [finding for one in fresh for finding in _wrong(one, good)]
+    return mismatches + [finding for request in fresh for finding in _wrong(request, good)]
 
 
 def _wrong(asked: Request, good: Pushed) -> Iterator[Mismatch]:
@@ -162,19 +164,22 @@ def wrong_images(sight: DeliverySight, good: Pushed) -> list[Mismatch]:
     if not digest:
         return [Mismatch(f"the registry, {status.get('repository')}:{tag}", "an image", "none")]
     image = f"{status.get('repository')}@{digest}"
-    found = differs("status.revision of the Delivery", "the revision", good.revision, status.get("revision"))
-    found += differs("status.image of the Delivery", "the image", image, status.get("image"))
-    found += differs("the application", "Deployments", 1, len(sight.deployments))
-    for one in sight.deployments:
-        images = [container["image"] for container in one["spec"]["template"]["spec"]["containers"]]
-        found += differs(f"Deployment {one['metadata']['name']}", "the images", [image], images)
+    mismatches = differs("status.revision of the Delivery", "the revision", good.revision, status.get("revision"))
+    mismatches += differs("status.image of the Delivery", "the image", image, status.get("image"))
+    mismatches += differs("the application", "Deployments", 1, len(sight.deployments))
+    for deployment in sight.deployments:
+        images = [container["image"] for container in deployment["spec"]["template"]["spec"]["containers"]]
+        mismatches += differs(f"Deployment {deployment['metadata']['name']}", "the images", [image], images)
     if not sight.pods:
-        found.append(Mismatch("the application", "a pod that runs", "none"))
+        mismatches.append(Mismatch("the application", "a pod that runs", "none"))
     for pod in sight.pods:
         where = f"pod {pod['metadata']['name']}"
-        running = [str(one.get("imageID", "")) for one in dig(pod, "status", "containerStatuses") or ()]
-        found += differs(where, "the digests", [digest], [one.rpartition("@")[2] for one in running])
-    return found
+        running = [
+            str(status_of_container.get("imageID", ""))
+            for status_of_container in dig(pod, "status", "containerStatuses") or ()
+        ]
+        mismatches += differs(where, "the digests", [digest], [image_id.rpartition("@")[2] for image_id in running])
+    return mismatches
 
 
 def not_rolled_back(sight: DeliverySight, bad: Pushed) -> list[Mismatch]:
@@ -183,15 +188,15 @@ def not_rolled_back(sight: DeliverySight, bad: Pushed) -> list[Mismatch]:
     if not entry:
         return [Mismatch("the history of the Delivery", f"an entry of {bad.revision}", "none")]
     where = f"the history's entry of {tag}"
-    found = differs(where, "the outcome", "RolledBack", entry.get("outcome"))
+    mismatches = differs(where, "the outcome", "RolledBack", entry.get("outcome"))
     digest = sight.digests.get(tag, "")
-    found += differs(
+    mismatches += differs(
         where, "the digest of the image", digest or "of the registry", str(entry.get("image")).rpartition("@")[2]
     )
-    found += [Mismatch(where, f"a time ({key})", "none") for key in ("deployed", "ended") if not entry.get(key)]
+    mismatches += [Mismatch(where, f"a time ({key})", "none") for key in ("deployed", "ended") if not entry.get(key)]
     ready = condition(sight.delivery, "Ready") or {}
     told = (ready.get("status"), ready.get("reason"))
-    return found + differs("condition Ready of the Delivery", "status and reason", ("False", "RolledBack"), told)
+    return mismatches + differs("condition Ready of the Delivery", "status and reason", ("False", "RolledBack"), told)
 
 
 def interrupted(sight: DeliverySight, bad: Pushed, good: Pushed) -> list[Mismatch]:
@@ -200,15 +205,15 @@ def interrupted(sight: DeliverySight, bad: Pushed, good: Pushed) -> list[Mismatc
     if not entry.get("deployed") or not entry.get("ended"):
         return [Mismatch(f"the history's entry of {bad.revision}", "when it was deployed and rolled back", "neither")]
     begins, ends = (parse_time(str(entry[key])).timestamp() for key in ("deployed", "ended"))
-    asked = [one for one in sight.requests if begins <= one.at <= ends]
+    asked = [request for request in sight.requests if begins <= request.at <= ends]
     if len(asked) < LEAST:
-        said = f"{LEAST} requests while the bad revision was deployed ({ends - begins:.0f} s)"
-        return [Mismatch("the client", said, str(len(asked)))]
-    moments = [begins, *(one.at for one in asked), ends]
+        requirement = f"{LEAST} requests while the bad revision was deployed ({ends - begins:.0f} s)"
+        return [Mismatch("the client", requirement, str(len(asked)))]
+    moments = [begins, *(request.at for request in asked), ends]
     gap = max(after - before for before, after in pairwise(moments))
-    found = [Mismatch("the client", f"a request each {UNWATCHED_SECONDS:.0f} s", f"none for {gap:.0f} s")]
-    found = found if gap > UNWATCHED_SECONDS else []
-    return found + [finding for one in asked for finding in _wrong(one, good)]
+    mismatches = [Mismatch("the client", f"a request each {UNWATCHED_SECONDS:.0f} s", f"none for {gap:.0f} s")]
+    mismatches = mismatches if gap > UNWATCHED_SECONDS else []
+    return mismatches + [finding for request in asked for finding in _wrong(request, good)]
 
 
 def not_made_again(
@@ -220,19 +225,21 @@ def not_made_again(
         HarnessBug: none was deleted, or the history has no revision that has ended.
     """
     ended = [
-        parse_time(str(one["ended"])) for one in dig(sight.delivery, "status", "history") or () if one.get("ended")
+        parse_time(str(entry["ended"]))
+        for entry in dig(sight.delivery, "status", "history") or ()
+        if entry.get("ended")
     ]
     if not objects or not ended:
         raise HarnessBug("nothing was deleted, or nothing was delivered before that", hint="see `deleted` of the phase")
-    found = []
-    for one in objects:
-        resource, where = resource_of(cluster, one.apiVersion, one.kind), f"{one.kind} {one.name}"
-        there = cluster.get(resource, one.name, namespace) if resource is not None else None
+    mismatches = []
+    for obj in objects:
+        resource, where = resource_of(cluster, obj.apiVersion, obj.kind), f"{obj.kind} {obj.name}"
+        there = cluster.get(resource, obj.name, namespace) if resource is not None else None
         if there is None:
-            found.append(Mismatch(where, "an object", "none"))
+            mismatches.append(Mismatch(where, "an object", "none"))
         elif parse_time(there["metadata"]["creationTimestamp"]) <= max(ended):
-            found.append(Mismatch(where, f"made after {max(ended)}", there["metadata"]["creationTimestamp"]))
-    return found
+            mismatches.append(Mismatch(where, f"made after {max(ended)}", there["metadata"]["creationTimestamp"]))
+    return mismatches
 
 
 PUT_BACK_SECONDS = 10.0  # in a guest, by docs/operator/delivery.md
@@ -252,11 +259,11 @@ def put_back_late(cluster: Cluster, namespace: str, sight: DeliverySight, name: 
     if there is None:
         return [Mismatch(where, "an object", "none")]
     made = parse_time(there["metadata"]["creationTimestamp"]).timestamp()
-    before = [one for one in sight.requests if one.at < made]
+    before = [request for request in sight.requests if request.at < made]
     if not before:
         return [Mismatch("the client", f"requests before {where} was put back", "none")]
-    answered = max((one.at for one in before if one.answer), default=0.0)
-    missed = [one.at for one in before if one.at > answered]
+    answered = max((request.at for request in before if request.answer), default=0.0)
+    missed = [request.at for request in before if request.at > answered]
     took, limit = made - min(missed, default=made), PUT_BACK_SECONDS + BUSY_SECONDS
     return [Mismatch(where, f"put back within {limit:.0f} s", f"after {took:.0f} s")] if took > limit else []
 
@@ -271,9 +278,9 @@ def misled(delivery: Json, good: Pushed, addresses: Mapping[str, str], seconds: 
     if not told or not addresses:
         return [Mismatch("the Delivery", "an Ingress, and nodes", f"{told} and {len(addresses)} nodes")]
     page = Page(str(told["host"]), str(told.get("path") or "/"))
-    found = differs("status.url of the Delivery", "the address", str(page), dig(delivery, "status", "url"))
+    mismatches = differs("status.url of the Delivery", "the address", str(page), dig(delivery, "status", "url"))
     for node, address in addresses.items():
         answer = get_page(address, page, seconds)
-        said = answer.error or (answer.text if answer.status == HTTPStatus.OK else f"status {answer.status}")
-        found += differs(f"outside -> {node} ({address}), {page}", "the answer", good.answer, said)
-    return found
+        observed = answer.error or (answer.text if answer.status == HTTPStatus.OK else f"status {answer.status}")
+        mismatches += differs(f"outside -> {node} ({address}), {page}", "the answer", good.answer, observed)
+    return mismatches

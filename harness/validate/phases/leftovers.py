@@ -49,12 +49,14 @@ def not_joined(before: Observation, after: Observation, joined: tuple[str, ...])
             yield from differs(f"{name}, before the phase", "is a member of etcd", False, name in _members(before))
             yield from differs(f"{name}, after it", "is a member of etcd", True, name in _members(after))
 
-    found = [] if before.view.nodes and before.etcd else [Mismatch("before the phase", "nodes and members", "none")]
-    return found + on_every(joined, {name: name for name in joined}, judge)
+    mismatches = (
+        [] if before.view.nodes and before.etcd else [Mismatch("before the phase", "nodes and members", "none")]
+    )
+    return mismatches + on_every(joined, {name: name for name in joined}, judge)
 
 
-def _members(seen: Observation) -> set[str]:
-    return {member.name for view in seen.etcd.values() for member in view.members}
+def _members(observation: Observation) -> set[str]:
+    return {member.name for view in observation.etcd.values() for member in view.members}
 
 
 LEASES = "kube-node-lease"  # where every kubelet renews the Lease of its Node
@@ -95,7 +97,9 @@ def traces_of(api: Cluster) -> ApiTraces:
         csi_nodes=frozenset(by_name(api.list(CSI_NODE).items)),
         requests=frozenset(str(csr["spec"].get("username", "")) for csr in waiting),
         pods=pods,
-        api_servers=frozenset(a for one in slices for end in one.get("endpoints") or () for a in end["addresses"]),
+        api_servers=frozenset(
+            a for endpoint_slice in slices for end in endpoint_slice.get("endpoints") or () for a in end["addresses"]
+        ),
         kubeconfig_server=urlsplit(api.server).hostname or "",
     )
 
@@ -117,40 +121,40 @@ def left_in_api(traces: ApiTraces, gone: Mapping[str, str], expected: ExpectedGu
         yield from differs("the kubeconfig", f"server is {name}", False, traces.kubeconfig_server == address)
 
     there = {expected.addresses[name] for name in expected.control_plane}
-    found = same_set("the Service default/kubernetes", "API servers", there, traces.api_servers)
+    mismatches = same_set("the Service default/kubernetes", "API servers", there, traces.api_servers)
     # the other nodes' traces prove that the API shows such traces at all
-    found += same_set(LEASES, "Leases of the nodes", expected.nodes, traces.leases & set(expected.nodes))
-    return found + on_every(tuple(gone), gone, judge)
+    mismatches += same_set(LEASES, "Leases of the nodes", expected.nodes, traces.leases & set(expected.nodes))
+    return mismatches + on_every(tuple(gone), gone, judge)
 
 
-def left_on_others(seen: Observation, gone: Mapping[str, str]) -> list[Mismatch]:
+def left_on_others(observation: Observation, gone: Mapping[str, str]) -> list[Mismatch]:
     """Return where machines that stay still refer to machines that are gone.
 
     Args:
         gone: their addresses, by name.
     """
-    expected, said = seen.expected, seen.expected.leaves.host_names
+    expected, host_names = observation.expected, observation.expected.leaves.host_names
 
     def judge(machine: str, running: RunningPrograms) -> Iterator[Mismatch]:
         named = {name for names in running.hosts.values() for name in names}
-        hosts = f"{machine} {said or '/etc/hosts'}"
+        hosts = f"{machine} {host_names or '/etc/hosts'}"
         yield from same_set(hosts, "names of machines that are gone", (), named & set(gone))
         addresses = set(running.hosts) & set(gone.values())
         yield from same_set(hosts, "addresses of machines that are gone", (), addresses)
-        if said is not None:
+        if host_names is not None:
             yield from same_set(hosts, "machines", expected.machines, named & set(expected.machines))
 
-    hosts = on_every(expected.machines, seen.running, judge)
-    if said is None:
+    hosts = on_every(expected.machines, observation.running, judge)
+    if host_names is None:
         hosts.append(unjudged("whether machines know each other by name", "product.yml names no file (host_names)"))
-    return [*hosts, *_wrong_backends(seen), *_wrong_etcd_servers(seen)]
+    return [*hosts, *_wrong_backends(observation), *_wrong_etcd_servers(observation)]
 
 
-def _wrong_backends(seen: Observation) -> list[Mismatch]:
+def _wrong_backends(observation: Observation) -> list[Mismatch]:
     """Return where the proxy before the API has other control planes than the inventory, or an older file."""
-    expected, local = seen.expected, seen.expected.leaves.local_api
+    expected, local = observation.expected, observation.expected.leaves.local_api
     servers = {name: joined(expected.addresses[name], API_PORT) for name in expected.control_plane}
-    if local.backends is None and not any(running.backends for running in seen.running.values()):
+    if local.backends is None and not any(running.backends for running in observation.running.values()):
         why = "no haproxy runs, and product.yml names no file (local_api.backends)"
         return [unjudged("the control planes behind the local API address", why)]
     having = expected.nodes if local.group == "node" else expected.workers
@@ -167,15 +171,15 @@ def _wrong_backends(seen: Observation) -> list[Mismatch]:
             yield from same_set(where, "control planes", servers.values(), there.values())
         yield from differs(where, "started after its file changed", True, running.backends.fresh)
 
-    return on_every(having, seen.running, judge) if having else []
+    return on_every(having, observation.running, judge) if having else []
 
 
-def _wrong_etcd_servers(seen: Observation) -> list[Mismatch]:
+def _wrong_etcd_servers(observation: Observation) -> list[Mismatch]:
     """Return where a running API server uses other etcd servers than expected."""
-    expected, used = seen.expected, seen.expected.leaves.etcd.used
+    expected, used = observation.expected, observation.expected.leaves.etcd.used
     every = {url_of(expected, name, ETCD_CLIENT_PORT) for name in expected.etcd}
     own = {f"https://{joined(expected.loopback, ETCD_CLIENT_PORT)}"}
-    if used is None and absent(seen.facts, "kube-apiserver"):
+    if used is None and absent(observation.facts, "kube-apiserver"):
         return [unjudged("the etcd members that API servers use", "no process of that name runs")]
 
     def judge(machine: str, facts: NodeFacts) -> Iterator[Mismatch]:
@@ -184,10 +188,10 @@ def _wrong_etcd_servers(seen: Observation) -> list[Mismatch]:
         for process in processes:
             servers = (process.flag("etcd-servers") or "").split(",")
             local = used == "own" or (used is None and set(servers) == own)
-            wanted = own if local and expected.stacked_etcd else every
-            yield from same_set(f"{machine} kube-apiserver --etcd-servers", "members", wanted, servers)
+            members = own if local and expected.stacked_etcd else every
+            yield from same_set(f"{machine} kube-apiserver --etcd-servers", "members", members, servers)
 
-    return on_every(expected.control_plane, seen.facts, judge)
+    return on_every(expected.control_plane, observation.facts, judge)
 
 
 KINDS = ("file", "mount", "link", "route", "unit", "process", "control group", "kernel setting")  # never empty
@@ -218,14 +222,14 @@ def not_as_before(
         for kind in KINDS:
             if not was.get(kind) or not now.get(kind):
                 yield Mismatch(f"{name}, {kind}", "something to compare", "nothing")
-        found = differences(was, now, allowed)
-        more = len(found) - LISTED
-        for seen in [*found[:LISTED], *([f"{more} more differences"] if more > 0 else [])]:
-            yield Mismatch(name, "the state before the deployment", seen)
+        lines = differences(was, now, allowed)
+        more = len(lines) - LISTED
+        for line in [*lines[:LISTED], *([f"{more} more differences"] if more > 0 else [])]:
+            yield Mismatch(name, "the state before the deployment", line)
 
-    found = on_every(names, after, judge)
+    mismatches = on_every(names, after, judge)
     why = "product.yml does not say what a reset leaves (reset_leaves)"
-    return found if allowed is not None else [*found, *(unjudged(f"each {kind}", why) for kind in UNSAID)]
+    return mismatches if allowed is not None else [*mismatches, *(unjudged(f"each {kind}", why) for kind in UNSAID)]
 
 
 def differences(before: MachineState, after: MachineState, allowed: Sequence[str] | None = ()) -> list[str]:
@@ -235,14 +239,14 @@ def differences(before: MachineState, after: MachineState, allowed: Sequence[str
         allowed: globs of `KIND NAME` that may differ; None: only what is judged of any product may not.
     """
     before, after = (_judged(state, allowed) for state in (before, after))
-    found = []
+    lines = []
     for kind in before:
         was, now = before[kind], after[kind]
-        found += [f"{kind} left behind: {name} {now[name]}".rstrip() for name in now.keys() - was.keys()]
-        found += [f"{kind} lost: {name} {was[name]}".rstrip() for name in was.keys() - now.keys()]
+        lines += [f"{kind} left behind: {name} {now[name]}".rstrip() for name in now.keys() - was.keys()]
+        lines += [f"{kind} lost: {name} {was[name]}".rstrip() for name in was.keys() - now.keys()]
         both = was.keys() & now.keys()
-        found += [f"{kind} changed: {name}: {was[name]} -> {now[name]}" for name in both if was[name] != now[name]]
-    return sorted(found)
+        lines += [f"{kind} changed: {name}: {was[name]} -> {now[name]}" for name in both if was[name] != now[name]]
+    return sorted(lines)
 
 
 def _judged(state: MachineState, allowed: Sequence[str] | None) -> MachineState:

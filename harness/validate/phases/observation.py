@@ -55,13 +55,13 @@ def observe(inspection: Inspection, service: str = BEFORE) -> Observation:
     view, expected = inspection.view, inspection.expected
     servers = dns_servers(view)
     asked = asked_of_programs(expected, _address_of(inspection.api, service, expected))
-    given = {name: {**asked, "dns": servers if name in expected.nodes else []} for name in expected.machines}
+    options = {name: {**asked, "dns": servers if name in expected.nodes else []} for name in expected.machines}
     corefile = inspection.api.get(CONFIG_MAP, "coredns", "kube-system") or {}
     return Observation(
         expected=expected,
         view=view,
         facts=inspection.facts,
-        running=gather_programs(inspection.hosts, given, inspection.timeouts),
+        running=gather_programs(inspection.hosts, options, inspection.timeouts),
         kubelets=kubelet_configurations(inspection.api, expected),
         coredns=corefile.get("data") or {},
     )
@@ -78,8 +78,8 @@ def dns_servers(view: ClusterView) -> list[str]:
 
 def cache_seconds(corefile: str) -> str:
     """Return the N of the lines `cache N` of a Corefile, "" when there is none or they differ."""
-    found = set(CACHE.findall(corefile))
-    return found.pop() if len(found) == 1 else ""
+    periods = set(CACHE.findall(corefile))
+    return periods.pop() if len(periods) == 1 else ""
 
 
 def _runs(pod: Json) -> bool:
@@ -88,5 +88,5 @@ def _runs(pod: Json) -> bool:
 
 
 def _address_of(api: Cluster, service: str, expected: ExpectedGuest) -> str:
-    found = api.get(SERVICE, "kubernetes", "default") if service == BEFORE else dns_service(api, expected)
-    return str((found or {"spec": {}})["spec"].get("clusterIP", "127.0.0.1"))
+    service_object = api.get(SERVICE, "kubernetes", "default") if service == BEFORE else dns_service(api, expected)
+    return str((service_object or {"spec": {}})["spec"].get("clusterIP", "127.0.0.1"))

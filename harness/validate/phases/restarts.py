@@ -45,8 +45,8 @@ def not_restarted(
         if not was or not now:
             yield Mismatch(name, "a boot id before and after the phase", f"{was or 'none'}, {now or 'none'}")
         elif (was == now) == (name in restarted):
-            wanted = "another boot id than before" if name in restarted else "the boot id from before"
-            yield Mismatch(name, wanted, f"{was}, then {now}")
+            requirement = "another boot id than before" if name in restarted else "the boot id from before"
+            yield Mismatch(name, requirement, f"{was}, then {now}")
 
     return on_every(nodes, after, judge)
 
@@ -68,8 +68,10 @@ def lost(names: Sequence[str], before: Mapping[str, MachineState], after: Mappin
             if not things:
                 yield Mismatch(f"{name}, {kind}", "something to compare", "nothing")
             for thing, value in things.items():
-                if (seen := there[kind].get(thing)) != value:
-                    yield Mismatch(f"{name}, {kind} {thing}", value or "as before", "gone" if seen is None else seen)
+                if (after_it := there[kind].get(thing)) != value:
+                    yield Mismatch(
+                        f"{name}, {kind} {thing}", value or "as before", "gone" if after_it is None else after_it
+                    )
 
     return on_every(names, after, judge)
 
@@ -114,11 +116,11 @@ def restless(before: Restarts, after: Restarts) -> list[Mismatch]:
     ]
 
 
-def missing_writes(acknowledged: Collection[str], found: Collection[str]) -> list[Mismatch]:
+def missing_writes(acknowledged: Collection[str], present: Collection[str]) -> list[Mismatch]:
     """Return what the API had acknowledged and does not have any more."""
     if not acknowledged:
         return [Mismatch("the API", "writes acknowledged before the power was cut", "none")]
-    gone = sorted(set(acknowledged) - set(found))
+    gone = sorted(set(acknowledged) - set(present))
     if not gone:
         return []
     return [Mismatch("the API", f"all {len(acknowledged)} acknowledged writes", f"{len(gone)} gone, such as {gone[0]}")]

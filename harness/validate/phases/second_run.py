@@ -70,15 +70,15 @@ def changes(names: Sequence[str], told: Sequence[str], before: LastingView, afte
         if was is None or not was.get("file") or not now.get("file"):
             yield Mismatch(name, "its files before and after the second run", "none")
             return
-        found = list(_differences(was, now))
-        more = len(found) - LISTED
-        for seen in [*found[:LISTED], *([f"{more} more changes"] if more > 0 else [])]:
-            yield Mismatch(name, NOTHING, seen)
+        differences = list(_differences(was, now))
+        more = len(differences) - LISTED
+        for line in [*differences[:LISTED], *([f"{more} more changes"] if more > 0 else [])]:
+            yield Mismatch(name, NOTHING, line)
 
     return [
-        *(Mismatch(one, NOTHING, "changed") for one in told),
+        *(Mismatch(change, NOTHING, "changed") for change in told),
         *on_every(names, after.machines, judge),
-        *(Mismatch("a container", NOTHING, seen) for seen in _restarted(before.containers, after.containers)),
+        *(Mismatch("a container", NOTHING, line) for line in _restarted(before.containers, after.containers)),
     ]
 
 

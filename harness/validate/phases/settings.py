@@ -42,12 +42,12 @@ Look = Callable[[Observation, RequestedSetting], Iterator[SettingPlace]]
 def _flags(program: str, machines: Callable[[ExpectedGuest], tuple[str, ...]]) -> Look:
     """Look at a flag of each running process of a program, on each machine that must run it."""
 
-    def look(seen: Observation, one: RequestedSetting) -> Iterator[SettingPlace]:
-        for machine in machines(seen.expected):
-            facts = seen.facts.get(machine)
-            values = {process.flag(one.name) for process in facts.running(program)} if facts is not None else {None}
+    def look(observation: Observation, setting: RequestedSetting) -> Iterator[SettingPlace]:
+        for machine in machines(observation.expected):
+            facts = observation.facts.get(machine)
+            values = {process.flag(setting.name) for process in facts.running(program)} if facts is not None else {None}
             value = values.pop() if len(values) == 1 else sorted(map(str, values))
-            yield SettingPlace(f"{machine}: running {program} --{one.name}", value, _as_flag(one.value))
+            yield SettingPlace(f"{machine}: running {program} --{setting.name}", value, _as_flag(setting.value))
 
     return look
 
@@ -56,52 +56,58 @@ def _as_flag(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _kubelet(seen: Observation, one: RequestedSetting) -> Iterator[SettingPlace]:
-    for node in seen.expected.nodes:
+def _kubelet(observation: Observation, setting: RequestedSetting) -> Iterator[SettingPlace]:
+    for node in observation.expected.nodes:
         yield SettingPlace(
-            f"{node}: running kubelet's {one.name}", value_at(seen.kubelets.get(node, {}), one.name), one.value
+            f"{node}: running kubelet's {setting.name}",
+            value_at(observation.kubelets.get(node, {}), setting.name),
+            setting.value,
         )
 
 
-def _kube_proxy(seen: Observation, one: RequestedSetting) -> Iterator[SettingPlace]:
-    for node in seen.expected.nodes:
-        running = seen.running[node].kube_proxy if node in seen.running else {}
-        yield SettingPlace(f"{node}: running kube-proxy's {one.name}", value_at(running, one.name), one.value)
+def _kube_proxy(observation: Observation, setting: RequestedSetting) -> Iterator[SettingPlace]:
+    for node in observation.expected.nodes:
+        running = observation.running[node].kube_proxy if node in observation.running else {}
+        yield SettingPlace(
+            f"{node}: running kube-proxy's {setting.name}", value_at(running, setting.name), setting.value
+        )
 
 
-def _containerd(seen: Observation, one: RequestedSetting) -> Iterator[SettingPlace]:
+def _containerd(observation: Observation, setting: RequestedSetting) -> Iterator[SettingPlace]:
     """Look at the configuration that containerd makes of its files, none of which may be newer than its process."""
-    for node in seen.expected.nodes:
-        obeyed = seen.running[node].containerd if node in seen.running else None
+    for node in observation.expected.nodes:
+        obeyed = observation.running[node].containerd if node in observation.running else None
         tables = obeyed.content.get("plugins", {}) if obeyed is not None else {}
-        values = [table[one.name] for name, table in tables.items() if ".cri" in name and one.name in table]
+        values = [table[setting.name] for name, table in tables.items() if ".cri" in name and setting.name in table]
         value = values[0] if len(values) == 1 else values
         if obeyed is not None and not obeyed.fresh:
             value = f"{value!r} in files that are newer than the running containerd"
-        yield SettingPlace(f"{node}: running containerd's {one.name}", value, one.value)
+        yield SettingPlace(f"{node}: running containerd's {setting.name}", value, setting.value)
 
 
-def _crio(seen: Observation, one: RequestedSetting) -> Iterator[SettingPlace]:
+def _crio(observation: Observation, setting: RequestedSetting) -> Iterator[SettingPlace]:
     """Look at the configuration that CRI-O runs with."""
-    for node in seen.expected.nodes:
-        obeyed = seen.running[node].crio if node in seen.running else None
-        values = dict(settings_of(obeyed.content)).get(one.name, []) if obeyed is not None else []
-        yield SettingPlace(f"{node}: running CRI-O's {one.name}", values[0] if len(values) == 1 else values, one.value)
+    for node in observation.expected.nodes:
+        obeyed = observation.running[node].crio if node in observation.running else None
+        values = dict(settings_of(obeyed.content)).get(setting.name, []) if obeyed is not None else []
+        yield SettingPlace(
+            f"{node}: running CRI-O's {setting.name}", values[0] if len(values) == 1 else values, setting.value
+        )
 
 
-def _dns_cache(seen: Observation, one: RequestedSetting) -> Iterator[SettingPlace]:
+def _dns_cache(observation: Observation, setting: RequestedSetting) -> Iterator[SettingPlace]:
     """Look at CoreDNS's configuration, and at the TTL of its answers, by which every server must obey it."""
-    configured = cache_seconds(seen.coredns.get("Corefile", ""))
-    yield SettingPlace("CoreDNS: `cache` in its Corefile", configured, str(one.value))
-    given: dict[str, int] = {}
-    for running in seen.running.values():
+    configured = cache_seconds(observation.coredns.get("Corefile", ""))
+    yield SettingPlace("CoreDNS: `cache` in its Corefile", configured, str(setting.value))
+    ttls: dict[str, int] = {}
+    for running in observation.running.values():
         for server, seconds in running.lifetimes.items():
-            given[server] = max(given.get(server, 0), seconds)
-    for server, seconds in given.items():
-        obeys = 0 < seconds <= int(one.value)
+            ttls[server] = max(ttls.get(server, 0), seconds)
+    for server, seconds in ttls.items():
+        obeys = 0 < seconds <= int(setting.value)
         where = f"CoreDNS at {server}: longest TTL of an answer"
-        yield SettingPlace(where, one.value if obeys else seconds, one.value, steady=False)
-    if not given:
+        yield SettingPlace(where, setting.value if obeys else seconds, setting.value, steady=False)
+    if not ttls:
         yield SettingPlace("CoreDNS: servers that answer", 0, "at least one")
 
 
@@ -140,8 +146,8 @@ def requested_in(cell: Cell, index: int) -> tuple[RequestedSetting, ...]:
     """
     own = _of_scenario(cell, index)
     runtime = cell.vars.get(RUNTIME)
-    seen = [name for name in own if name in LOOKS and runtime in (None, OF_RUNTIME.get(name, runtime))]
-    return tuple(RequestedSetting(variable, *leaf) for variable in seen for leaf in leaves(own[variable]))
+    looked_at = [name for name in own if name in LOOKS and runtime in (None, OF_RUNTIME.get(name, runtime))]
+    return tuple(RequestedSetting(variable, *leaf) for variable in looked_at for leaf in leaves(own[variable]))
 
 
 def not_looked_at(cell: Cell, index: int) -> list[Mismatch]:
@@ -160,7 +166,7 @@ def _of_scenario(cell: Cell, index: int) -> dict[str, Any]:
 def first_requested_in(cell: Cell, index: int) -> tuple[RequestedSetting, ...]:
     """Return the settings that a phase is the first to request."""
     before = requested_in(cell, index - 1) if index else ()
-    return tuple(one for one in requested_in(cell, index) if one not in before)
+    return tuple(setting for setting in requested_in(cell, index) if setting not in before)
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -172,28 +178,30 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield from leaves(inner, f"{path}.{key}" if path else str(key))
 
 
-def not_in_force(requested: tuple[RequestedSetting, ...], seen: Observation) -> list[Mismatch]:
+def not_in_force(requested: tuple[RequestedSetting, ...], observation: Observation) -> list[Mismatch]:
     """Return where a setting is not as requested; a setting that is in force nowhere is a mismatch too."""
-    found: list[Mismatch] = []
-    for one in requested:
-        places = list(LOOKS[one.variable](seen, one))
+    mismatches: list[Mismatch] = []
+    for setting in requested:
+        places = list(LOOKS[setting.variable](observation, setting))
         if not places:
-            found.append(Mismatch(one.variable, f"a place where {one.name or 'it'} is in force", "none"))
+            mismatches.append(Mismatch(setting.variable, f"a place where {setting.name or 'it'} is in force", "none"))
         for place in places:
-            found += differs(place.where, "value", place.wanted, place.seen)
-    return found
+            mismatches += differs(place.where, "value", place.wanted, place.seen)
+    return mismatches
 
 
 def not_changed(requested: tuple[RequestedSetting, ...], before: Observation) -> list[Mismatch]:
     """Return where a setting already had its new value before the phase: then the phase has proved nothing."""
-    found: list[Mismatch] = []
-    for one in requested:
-        places = list(LOOKS[one.variable](before, one))
+    mismatches: list[Mismatch] = []
+    for setting in requested:
+        places = list(LOOKS[setting.variable](before, setting))
         if not places:
-            found.append(Mismatch(one.variable, f"a place where {one.name or 'it'} was in force before", "none"))
-        found += [
+            mismatches.append(
+                Mismatch(setting.variable, f"a place where {setting.name or 'it'} was in force before", "none")
+            )
+        mismatches += [
             Mismatch(f"{place.where}, before the phase", f"not yet {place.wanted!r}", repr(place.seen))
             for place in places
             if place.steady and place.seen == place.wanted
         ]
-    return found
+    return mismatches

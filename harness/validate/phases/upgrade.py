@@ -19,79 +19,79 @@ from harness.validate.variables import METRICS_SERVER
 Versions = Mapping[str, str]
 
 
-def wanted_versions(seen: Observation) -> dict[str, str]:
+def wanted_versions(observation: Observation) -> dict[str, str]:
     """Return the version that must be seen at every place that shows the version of a component.
 
     A program that no machine runs under its own name, and of which the product does not say that it runs, has no place;
     nor has a version that the product decides.
     """
-    expected = seen.expected
-    wanted = _agents(seen)
+    expected = observation.expected
+    versions = _agents(observation)
     for node in expected.control_plane:
-        if expected.static("kube-apiserver") is not None or not absent(seen.facts, "kube-apiserver"):
-            wanted[f"{node}: API server, its /version"] = expected.kubernetes
+        if expected.static("kube-apiserver") is not None or not absent(observation.facts, "kube-apiserver"):
+            versions[f"{node}: API server, its /version"] = expected.kubernetes
             if expected.emulated_minor:
-                wanted[f"{node}: API server, emulates"] = expected.emulated_minor
-        for program, static in static_by_facts(seen.facts, expected).items():
+                versions[f"{node}: API server, emulates"] = expected.emulated_minor
+        for program, static in static_by_facts(observation.facts, expected).items():
             version = expected.etcd_version if program == "etcd" else expected.kubernetes
             if program != "etcd" and static is not None:
-                wanted[f"{node}: {program}, running"] = version
+                versions[f"{node}: {program}, running"] = version
             if static and version:
-                wanted[f"{node}: {program}, image"] = version
-    if expected.etcd_version and (expected.leaves.etcd.runs_as is not None or not absent(seen.facts, "etcd")):
+                versions[f"{node}: {program}, image"] = version
+    if expected.etcd_version and (expected.leaves.etcd.runs_as is not None or not absent(observation.facts, "etcd")):
         for machine in expected.etcd:
-            wanted[f"{machine}: etcd, running"] = expected.etcd_version
-            wanted[f"{machine}: etcd, as it reports"] = expected.etcd_version
+            versions[f"{machine}: etcd, running"] = expected.etcd_version
+            versions[f"{machine}: etcd, as it reports"] = expected.etcd_version
     if expected.coredns:
-        wanted["CoreDNS, running"] = wanted["CoreDNS, image"] = expected.coredns
-    return wanted
+        versions["CoreDNS, running"] = versions["CoreDNS, image"] = expected.coredns
+    return versions
 
 
-def _agents(seen: Observation) -> dict[str, str]:
+def _agents(observation: Observation) -> dict[str, str]:
     """Return the places that show the versions of kubelets and kube-proxies."""
-    expected = seen.expected
-    wanted: dict[str, str] = {}
+    expected = observation.expected
+    versions: dict[str, str] = {}
     for node in expected.nodes:
-        wanted[f"{node}: kubelet, as its Node reports"] = expected.kubernetes_of(node)
-        if expected.leaves.kubelet.unit is not None or not absent(seen.facts, "kubelet"):
-            wanted[f"{node}: kubelet, running"] = expected.kubernetes_of(node)
+        versions[f"{node}: kubelet, as its Node reports"] = expected.kubernetes_of(node)
+        if expected.leaves.kubelet.unit is not None or not absent(observation.facts, "kubelet"):
+            versions[f"{node}: kubelet, running"] = expected.kubernetes_of(node)
         if expected.kube_proxy_mode == LEFT_OUT:
             continue
-        if expected.leaves.kube_proxy is not None or not absent(seen.facts, "kube-proxy"):
-            wanted[f"{node}: kube-proxy, running"] = expected.kube_proxy_version
-            wanted[f"{node}: kube-proxy, image"] = expected.kube_proxy_version
-    return wanted
+        if expected.leaves.kube_proxy is not None or not absent(observation.facts, "kube-proxy"):
+            versions[f"{node}: kube-proxy, running"] = expected.kube_proxy_version
+            versions[f"{node}: kube-proxy, image"] = expected.kube_proxy_version
+    return versions
 
 
-def not_judged(seen: Observation) -> list[Mismatch]:
+def not_judged(observation: Observation) -> list[Mismatch]:
     """Return the components of which nothing shows a version that is known."""
-    places = wanted_versions(seen)
+    places = wanted_versions(observation)
     components = ("kubelet, running", "kube-proxy, running", *(f"{p}, running" for p in CONTROL_PLANE_PROGRAMS))
     components = (*components, "etcd, running", "CoreDNS, running")
     why = "no machine runs it under that name, or its version is not known"
-    if seen.expected.kube_proxy_mode == LEFT_OUT:
+    if observation.expected.kube_proxy_mode == LEFT_OUT:
         components = tuple(name for name in components if not name.startswith("kube-proxy"))
     return [unjudged(name, why) for name in components if not any(place.endswith(name) for place in places)]
 
 
-def seen_versions(seen: Observation) -> dict[str, str]:
+def seen_versions(observation: Observation) -> dict[str, str]:
     """Return the versions that were seen, by place; where several run at once, all of them, with commas."""
-    found: dict[str, str] = {}
-    for node in seen.view.nodes:
+    versions: dict[str, str] = {}
+    for node in observation.view.nodes:
         kubelet = node["status"]["nodeInfo"]["kubeletVersion"]
-        found[f"{node['metadata']['name']}: kubelet, as its Node reports"] = kubelet.removeprefix("v")
-    for machine, running in seen.running.items():
+        versions[f"{node['metadata']['name']}: kubelet, as its Node reports"] = kubelet.removeprefix("v")
+    for machine, running in observation.running.items():
         for program in ("kubelet", "kube-proxy", *CONTROL_PLANE_PROGRAMS, "etcd"):
-            found[f"{machine}: {program}, running"] = ", ".join(running.versions.get(program, ()))
-            found[f"{machine}: {program}, image"] = _tags(seen.view, program, machine)
-        found[f"{machine}: API server, its /version"] = running.api_version
-        found[f"{machine}: API server, emulates"] = running.api_emulates
-    for machine, member in seen.etcd.items():
-        found[f"{machine}: etcd, as it reports"] = member.version
-    dns = {version for running in seen.running.values() for version in running.versions.get("coredns", ())}
-    found["CoreDNS, running"] = ", ".join(sorted(dns))
-    found["CoreDNS, image"] = _tags(seen.view, "coredns", "")
-    return found
+            versions[f"{machine}: {program}, running"] = ", ".join(running.versions.get(program, ()))
+            versions[f"{machine}: {program}, image"] = _tags(observation.view, program, machine)
+        versions[f"{machine}: API server, its /version"] = running.api_version
+        versions[f"{machine}: API server, emulates"] = running.api_emulates
+    for machine, member in observation.etcd.items():
+        versions[f"{machine}: etcd, as it reports"] = member.version
+    dns = {version for running in observation.running.values() for version in running.versions.get("coredns", ())}
+    versions["CoreDNS, running"] = ", ".join(sorted(dns))
+    versions["CoreDNS, image"] = _tags(observation.view, "coredns", "")
+    return versions
 
 
 def not_upgraded(before: Observation, after: Observation) -> list[Mismatch]:
@@ -102,13 +102,13 @@ def not_upgraded(before: Observation, after: Observation) -> list[Mismatch]:
     old, new = wanted_versions(before), wanted_versions(after)
     was, now = seen_versions(before), seen_versions(after)
     changing = [place for place in new if place in old and old[place] != new[place]]
-    found = [] if changing else [Mismatch("the phase", "at least one component whose version changes", "none")]
-    found += _wrong(old, was, "before the phase")
-    found += _wrong(new, now, "after it")
+    mismatches = [] if changing else [Mismatch("the phase", "at least one component whose version changes", "none")]
+    mismatches += _wrong(old, was, "before the phase")
+    mismatches += _wrong(new, now, "after it")
     for place in changing:
         if was.get(place) == now.get(place) and upstream_of(old[place]) != upstream_of(new[place]):
-            found.append(Mismatch(place, f"another version than before, {old[place]}", now.get(place) or "none"))
-    return found + not_judged(after)
+            mismatches.append(Mismatch(place, f"another version than before, {old[place]}", now.get(place) or "none"))
+    return mismatches + not_judged(after)
 
 
 def side_by_side(before: Observation, after: Observation) -> dict[str, list[str]]:
@@ -118,11 +118,11 @@ def side_by_side(before: Observation, after: Observation) -> dict[str, list[str]
     return {place: [was.get(place, ""), now.get(place, "")] for place in sorted(places)}
 
 
-def _wrong(wanted: Versions, seen: Versions, when: str) -> list[Mismatch]:
+def _wrong(expected_versions: Versions, observed: Versions, when: str) -> list[Mismatch]:
     return on_every(
-        tuple(wanted),
-        seen,
-        lambda place, version: differs_upstream(f"{place}, {when}", "version", wanted[place], version),
+        tuple(expected_versions),
+        observed,
+        lambda place, version: differs_upstream(f"{place}, {when}", "version", expected_versions[place], version),
     )
 
 
@@ -154,31 +154,39 @@ OF_PLUGINS = {"flannel": "flanneld"}  # the program in a network plugin's image
 IMAGE = ", image"
 
 
-def wrong_running(seen: Observation) -> list[Mismatch]:
+def wrong_running(observation: Observation) -> list[Mismatch]:
     """Return the programs that do not run in the cell's version, or not at all where they must."""
-    wanted = {place: one for place, one in wanted_versions(seen).items() if not place.endswith(IMAGE)}
-    wanted |= _others(seen)
-    found = seen_versions(seen)
-    for machine, running in seen.running.items():
-        found |= {f"{machine}: {name}, running": ", ".join(versions) for name, versions in running.versions.items()}
-    anywhere = {version for running in seen.running.values() for version in running.versions.get(METRICS_SERVER, ())}
-    found[f"{METRICS_SERVER}, running"] = ", ".join(sorted(anywhere))
-    judged = on_every(tuple(wanted), found, lambda place, version: differs(place, "version", wanted[place], version))
-    return judged + not_judged(seen)
+    expected_versions = {
+        place: version for place, version in wanted_versions(observation).items() if not place.endswith(IMAGE)
+    }
+    expected_versions |= _others(observation)
+    observed = seen_versions(observation)
+    for machine, running in observation.running.items():
+        observed |= {f"{machine}: {name}, running": ", ".join(versions) for name, versions in running.versions.items()}
+    anywhere = {
+        version for running in observation.running.values() for version in running.versions.get(METRICS_SERVER, ())
+    }
+    observed[f"{METRICS_SERVER}, running"] = ", ".join(sorted(anywhere))
+    judged = on_every(
+        tuple(expected_versions),
+        observed,
+        lambda place, version: differs(place, "version", expected_versions[place], version),
+    )
+    return judged + not_judged(observation)
 
 
-def _others(seen: Observation) -> Mapping[str, str]:
+def _others(observation: Observation) -> Mapping[str, str]:
     """Return the versions of what an upgrade of Kubernetes leaves alone: runtime, network plugin, metrics-server."""
-    expected, wanted = seen.expected, {}
+    expected, expected_versions = observation.expected, {}
     plugin = OF_PLUGINS.get(expected.plugin.image or "", "") if expected.plugin is not None else ""
     for node in expected.nodes:
         if expected.leaves.runtime_unit is not None and expected.runtime_process and expected.runtime_version:
-            wanted[f"{node}: {expected.runtime_process}, running"] = expected.runtime_version
+            expected_versions[f"{node}: {expected.runtime_process}, running"] = expected.runtime_version
         if plugin and expected.plugin_version:
-            wanted[f"{node}: {plugin}, running"] = expected.plugin_version
+            expected_versions[f"{node}: {plugin}, running"] = expected.plugin_version
     if METRICS_SERVER in expected.addons:
-        wanted[f"{METRICS_SERVER}, running"] = expected.addons[METRICS_SERVER]
-    return wanted
+        expected_versions[f"{METRICS_SERVER}, running"] = expected.addons[METRICS_SERVER]
+    return expected_versions
 
 
 STAYS = {"DaemonSet", "Node"}  # owners of pods that a drain leaves where they are
@@ -204,28 +212,31 @@ def not_replaced(before: Observation, after: Observation) -> list[Mismatch]:
     return [*_not_of_version(before, "before the phase"), *_not_of_version(after, "after it")]
 
 
-def _not_of_version(seen: Observation, when: str) -> Iterator[Mismatch]:
-    program, version = seen.expected.runtime_process, seen.expected.runtime_version
-    nodes = by_name(seen.view.nodes)
-    for name in seen.expected.nodes:
+def _not_of_version(observation: Observation, when: str) -> Iterator[Mismatch]:
+    program, version = observation.expected.runtime_process, observation.expected.runtime_version
+    nodes = by_name(observation.view.nodes)
+    for name in observation.expected.nodes:
         reported = nodes[name]["status"]["nodeInfo"]["containerRuntimeVersion"] if name in nodes else "no Node"
-        said = reported.rpartition("://")[2].removeprefix("v")
-        yield from differs(f"{name}, as its Node reports, {when}", "version", version, said)
-        running = seen.running[name].versions.get(program, ()) if name in seen.running else ()
+        reported_version = reported.rpartition("://")[2].removeprefix("v")
+        yield from differs(f"{name}, as its Node reports, {when}", "version", version, reported_version)
+        running = observation.running[name].versions.get(program, ()) if name in observation.running else ()
         yield from differs(f"{name}: {program}, running, {when}", "version", version, ", ".join(running))
 
 
 def staying(view: ClusterView) -> Containers:
     """Return the containers of the cluster's own pods that no drain moves."""
-    found: dict[str, dict[str, str]] = {}
+    containers: dict[str, dict[str, str]] = {}
     for pod in view.system_pods:
         if STAYS & {owner["kind"] for owner in pod["metadata"].get("ownerReferences", [])}:
-            found[f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"] = _ids(pod)
-    return found
+            containers[f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"] = _ids(pod)
+    return containers
 
 
 def _ids(pod: Json) -> dict[str, str]:
-    return {one["name"]: one.get("containerID", "") for one in pod["status"].get("containerStatuses") or []}
+    return {
+        container["name"]: container.get("containerID", "")
+        for container in pod["status"].get("containerStatuses") or []
+    }
 
 
 def started_anew(before: Containers, after: Containers) -> list[Mismatch]:
@@ -279,13 +290,13 @@ def wrong_shims(after: Observation) -> list[Mismatch]:
             if not shim.children:
                 yield Mismatch(where, "containers that it runs", "none: it was left behind")
 
-    found = [one for name in after.expected.nodes for one in judge(name)]
+    mismatches = [mismatch for name in after.expected.nodes for mismatch in judge(name)]
     none = [name for name in after.expected.nodes if name not in after.running or not after.running[name].shims]
-    return [*found, *(Mismatch(name, "shims of its pods", "none") for name in none)]
+    return [*mismatches, *(Mismatch(name, "shims of its pods", "none") for name in none)]
 
 
 def older_shims(after: Observation) -> str:
     """Return how many pods are still run by the shims that they began with, for people to read."""
-    every = [shim for seen in after.running.values() for shim in seen.shims]
+    every = [shim for programs in after.running.values() for shim in programs.shims]
     old = [shim for shim in every if shim.version != after.expected.runtime_version]
     return f"{len(old)} of {len(every)} pods run under the shims of before, until they start anew"

@@ -43,32 +43,32 @@ def unavailable_deployments(view: ClusterView, expected: ExpectedGuest) -> list[
     return together(*parts, unwanted)
 
 
-def _deployment(view: ClusterView, name: str, place: tuple[str, str] | None, said: int | None) -> list[Mismatch]:
+def _deployment(view: ClusterView, name: str, place: tuple[str, str] | None, replicas: int | None) -> list[Mismatch]:
     if place is None:
         return [unjudged(f"the Deployment of {name}", "product.yml does not name it, and none looks like it")]
     where, deployment = f"Deployment {'/'.join(place)}", view.find(view.deployments, *place)
-    wanted = deployment["spec"].get("replicas", 1) if deployment is not None else 1
+    desired = deployment["spec"].get("replicas", 1) if deployment is not None else 1
     counts = ("replicas", "updatedReplicas", "availableReplicas")
-    found = _wrong_counts(where, deployment, counts, wanted)
-    if said is not None and deployment is not None:
-        found += lasting(differs(where, "replicas wanted", said, wanted))
-    return found + lasting(differs(where, "any replica wanted", True, wanted > 0))
+    mismatches = _wrong_counts(where, deployment, counts, desired)
+    if replicas is not None and deployment is not None:
+        mismatches += lasting(differs(where, "replicas wanted", replicas, desired))
+    return mismatches + lasting(differs(where, "any replica wanted", True, desired > 0))
 
 
 def _place_of(name: str, usual: tuple[str, str], view: ClusterView, expected: ExpectedGuest) -> tuple[str, str] | None:
     """Return where an add-on's Deployment is: as the product says, else wherever one of its name is."""
     if expected.leaves.add_ons is not None:
-        said = expected.leaves.add_ons.get(name)
-        return _split(said) if said is not None else usual
-    named = (one["metadata"] for one in view.deployments if one["metadata"]["name"] == name)
-    return next(((found["namespace"], name) for found in named), usual)
+        place = expected.leaves.add_ons.get(name)
+        return _split(place) if place is not None else usual
+    named = (deployment["metadata"] for deployment in view.deployments if deployment["metadata"]["name"] == name)
+    return next(((metadata["namespace"], name) for metadata in named), usual)
 
 
 def _labelled(objects: Sequence[Json]) -> tuple[str, str] | None:
     """Return where the object with the label of DNS servers is."""
     label, value = DNS_LABEL
-    named = (one["metadata"] for one in objects if one["metadata"].get("labels", {}).get(label) == value)
-    return next(((found["namespace"], found["name"]) for found in named), None)
+    named = (obj["metadata"] for obj in objects if obj["metadata"].get("labels", {}).get(label) == value)
+    return next(((metadata["namespace"], metadata["name"]) for metadata in named), None)
 
 
 def _split(place: str) -> tuple[str, str]:
@@ -87,7 +87,9 @@ def unready_daemon_sets(view: ClusterView, expected: ExpectedGuest) -> list[Mism
         parts.append(_wrong_counts(f"DaemonSet {'/'.join(place)}", daemon_set, counts, len(expected.nodes)))
     if expected.leaves.add_ons is not None:
         there = (view.find(view.daemon_sets, *place) for name, place in others.items() if name not in expected.addons)
-        parts += [[_unwanted(one, "the cell does not ask for it")] for one in there if one is not None]
+        parts += [
+            [_unwanted(daemon_set, "the cell does not ask for it")] for daemon_set in there if daemon_set is not None
+        ]
     if expected.kube_proxy_mode == LEFT_OUT:
         kept = view.find(view.daemon_sets, *_split(expected.leaves.kube_proxy or f"kube-system/{KUBE_PROXY}"))
         parts.append([] if kept is None else [_unwanted(kept, "the cell leaves out kube-proxy")])
@@ -111,18 +113,18 @@ def _proxy(view: ClusterView, expected: ExpectedGuest) -> tuple[str, str] | None
         return None
     if expected.leaves.kube_proxy is not None:
         return _split(expected.leaves.kube_proxy) if expected.kube_proxy_mode in PROXY_MODES else None
-    named = (one["metadata"] for one in view.daemon_sets if one["metadata"]["name"] == KUBE_PROXY)
-    return next(((found["namespace"], KUBE_PROXY) for found in named), None)
+    named = (daemon_set["metadata"] for daemon_set in view.daemon_sets if daemon_set["metadata"]["name"] == KUBE_PROXY)
+    return next(((metadata["namespace"], KUBE_PROXY) for metadata in named), None)
 
 
-def _wrong_counts(where: str, obj: Json | None, counts: Iterable[str], wanted: int) -> list[Mismatch]:
+def _wrong_counts(where: str, obj: Json | None, counts: Iterable[str], desired: int) -> list[Mismatch]:
     """Return a mismatch for a missing object, for each other count, and for the status of an older generation."""
     if obj is None:  # the product has ended: nobody will create it
         return [Mismatch(where, "to exist", "none", lasting=True)]
     status = obj.get("status", {})
-    found = [one for count in counts for one in differs(where, count, wanted, status.get(count, 0))]
+    mismatches = [mismatch for count in counts for mismatch in differs(where, count, desired, status.get(count, 0))]
     generation = obj["metadata"].get("generation")
-    return found + differs(where, "observed generation", generation, status.get("observedGeneration"))
+    return mismatches + differs(where, "observed generation", generation, status.get("observedGeneration"))
 
 
 NODE_METRICS = Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", namespaced=False)
@@ -138,33 +140,33 @@ def unmeasured_nodes(
     Args:
         oldest: how old a measurement may be.
     """
-    found = _listed(api, NODE_METRICS)
-    if isinstance(found, Mismatch):
-        return [found]
+    metrics = _listed(api, NODE_METRICS)
+    if isinstance(metrics, Mismatch):
+        return [metrics]
     moment = now or datetime.now(UTC)
 
-    def judge(name: str, seen: Mapping[str, Any]) -> Iterator[Mismatch]:
+    def judge(name: str, metric: Mapping[str, Any]) -> Iterator[Mismatch]:
         for what in MEASURED:
-            usage = seen.get("usage", {}).get(what)
+            usage = metric.get("usage", {}).get(what)
             if not _positive(usage):
                 yield Mismatch(name, f"{what} above zero", repr(usage))
-        taken = datetime.fromisoformat(str(seen["timestamp"]))
+        taken = datetime.fromisoformat(str(metric["timestamp"]))
         if moment - taken > oldest:
             yield Mismatch(name, f"a measurement of the last {oldest}", str(taken))
 
-    measured = by_name(found)
+    measured = by_name(metrics)
     strangers = sorted(set(measured) - set(expected.nodes))
     return on_every(expected.nodes, measured, judge) + differs("metrics-server", "other nodes", [], strangers)
 
 
 def unmeasured_pods(api: Cluster, view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
     """Return the nodes without a system pod that has a usage above zero."""
-    found = _listed(api, POD_METRICS)
-    if isinstance(found, Mismatch):
-        return [found]
+    metrics = _listed(api, POD_METRICS)
+    if isinstance(metrics, Mismatch):
+        return [metrics]
     nodes = {(p["metadata"]["namespace"], p["metadata"]["name"]): p["spec"].get("nodeName") for p in view.system_pods}
     measured: dict[str, int] = {}
-    for item in found:
+    for item in metrics:
         node = nodes.get((item["metadata"]["namespace"], item["metadata"]["name"]))
         # a container that waited the whole window has used no CPU; its memory is never zero
         used = [container.get("usage", {}) for container in item.get("containers", [])]

@@ -18,21 +18,23 @@ from harness.validate.findings import Mismatch, differs, differs_upstream, on_ev
 
 def wrong_version(api: Cluster, expected: ExpectedGuest) -> list[Mismatch]:
     """Return a mismatch when the API server has another version than expected."""
-    seen = api.request("GET", "/version")["gitVersion"]
-    return differs_upstream("/version", "gitVersion", f"v{expected.kubernetes}", seen)
+    version = api.request("GET", "/version")["gitVersion"]
+    return differs_upstream("/version", "gitVersion", f"v{expected.kubernetes}", version)
 
 
 def failing_probes(api: Cluster) -> list[Mismatch]:
     """Return the checks of /readyz and /livez that fail."""
-    found: list[Mismatch] = []
+    mismatches: list[Mismatch] = []
     for path in ("/readyz", "/livez"):
         answer = api.send("GET", path, query={"verbose": "true"})
         lines = str(answer.body).splitlines()
         good = [line for line in lines if line.startswith("[+]")]
-        found += [Mismatch(path, "ok", line) for line in lines if line.startswith("[-]")]
+        mismatches += [Mismatch(path, "ok", line) for line in lines if line.startswith("[-]")]
         if answer.code != 200 or not good:
-            found.append(Mismatch(path, "200 and a list of checks", f"{answer.code} with {len(good)} passing checks"))
-    return found
+            mismatches.append(
+                Mismatch(path, "200 and a list of checks", f"{answer.code} with {len(good)} passing checks")
+            )
+    return mismatches
 
 
 def anonymous(kubeconfig: Path, target: Path) -> Cluster:
@@ -50,12 +52,12 @@ def anonymous(kubeconfig: Path, target: Path) -> Cluster:
 
 def admitted_strangers(nobody: Cluster) -> list[Mismatch]:
     """Return the requests that the API serves without credentials although it must refuse them."""
-    found: list[Mismatch] = []
+    mismatches: list[Mismatch] = []
     for path in ("/api/v1/nodes", "/api/v1/secrets", "/api/v1/namespaces/kube-system/configmaps"):
         code = nobody.send("GET", path).code
         if code not in (401, 403):
-            found.append(Mismatch(f"GET {path} without credentials", "401 or 403", str(code)))
-    return found
+            mismatches.append(Mismatch(f"GET {path} without credentials", "401 or 403", str(code)))
+    return mismatches
 
 
 OK = 200
@@ -66,26 +68,26 @@ HIDDEN = ("/api/v1/nodes", "/api/v1/secrets")
 
 def wrong_api_servers(setups: Mapping[str, MachineSetup], expected: ExpectedGuest) -> list[Mismatch]:
     """Return the control planes whose own API server is not ready, has another version or serves strangers."""
-    if setups and not any(seen.api for seen in setups.values()) and expected.static("kube-apiserver") is None:
+    if setups and not any(setup.api for setup in setups.values()) and expected.static("kube-apiserver") is None:
         why = "no process of that name runs, and product.yml does not say how it runs"
         return [unjudged("API servers", why, whole=True)]
 
-    def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
+    def judge(name: str, setup: MachineSetup) -> Iterator[Mismatch]:
         where = f"{name} API server"
-        if not seen.api:
+        if not setup.api:
             yield Mismatch(where, "a running API server", "none")
             return
-        version = _version(seen.api[VERSION])
+        version = _version(setup.api[VERSION])
         yield from differs_upstream(where, "gitVersion", f"v{expected.kubernetes}", version)
         if expected.emulated_minor:
-            seen_minor = emulated_by(seen.api[VERSION].body)
-            yield from differs(where, "minor version that it emulates", expected.emulated_minor, seen_minor)
-        ready = seen.api[READY]
+            emulated = emulated_by(setup.api[VERSION].body)
+            yield from differs(where, "minor version that it emulates", expected.emulated_minor, emulated)
+        ready = setup.api[READY]
         failing = [line for line in ready.body.splitlines() if line.startswith("[-]")]
         if ready.status != OK:
             yield Mismatch(f"{where} /readyz", "200", f"{ready.status}: {'; '.join(failing) or ready.body[:200]}")
         for path in HIDDEN:
-            status = seen.api[path].status
+            status = setup.api[path].status
             if status not in REFUSED:
                 yield Mismatch(f"{where} GET {path} without credentials", "401 or 403", str(status))
 
@@ -95,11 +97,11 @@ def wrong_api_servers(setups: Mapping[str, MachineSetup], expected: ExpectedGues
 def emulated_by(version: str) -> str:
     """Return the minor version of which an API server serves the API, by its /version: "1.35"; its own before 1.31."""
     try:
-        seen = json.loads(version)
+        answer = json.loads(version)
         return (
-            f"{seen['emulationMajor']}.{seen['emulationMinor']}"
-            if "emulationMajor" in seen
-            else minor_of(seen["gitVersion"])
+            f"{answer['emulationMajor']}.{answer['emulationMinor']}"
+            if "emulationMajor" in answer
+            else minor_of(answer["gitVersion"])
         )
     except (ValueError, KeyError, TypeError):
         return version[:200]
@@ -121,15 +123,15 @@ def wrong_backends(running: Running, expected: ExpectedGuest) -> list[Mismatch]:
     local = expected.leaves.local_api
     if local.backends is None:
         return [unjudged("the proxy before the API", "product.yml names no file (local_api.backends)", whole=True)]
-    wanted = {joined(expected.addresses[name], API_PORT): name for name in expected.control_plane}
+    machines = {joined(expected.addresses[name], API_PORT): name for name in expected.control_plane}
 
-    def judge(name: str, seen: RunningPrograms) -> Iterator[Mismatch]:
+    def judge(name: str, programs: RunningPrograms) -> Iterator[Mismatch]:
         where = f"{name} {local.backends}"
-        if seen.backends is None:
+        if programs.backends is None:
             yield Mismatch(where, "a proxy that runs", "none")
             return
-        named = [f"{wanted.get(address, '')} {address}".strip() for address in seen.backends.content.values()]
-        yield from same_set(where, "control planes", [f"{one} {at}" for at, one in wanted.items()], named)
+        named = [f"{machines.get(address, '')} {address}".strip() for address in programs.backends.content.values()]
+        yield from same_set(where, "control planes", [f"{name} {at}" for at, name in machines.items()], named)
 
     having = expected.nodes if local.group == "node" else expected.workers
     return on_every(having, running, judge) if having else []
@@ -138,11 +140,11 @@ def wrong_backends(running: Running, expected: ExpectedGuest) -> list[Mismatch]:
 def silent_api(setups: Setups, expected: ExpectedGuest) -> list[Mismatch]:
     """Return nodes that get no answer of the API at the address that their kubelet uses."""
 
-    def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
-        if seen.kubelets_api is None:
+    def judge(name: str, setup: MachineSetup) -> Iterator[Mismatch]:
+        if setup.kubelets_api is None:
             yield Mismatch(name, "a running kubelet, which uses the API", "none")
             return
-        server, answer = seen.kubelets_api
+        server, answer = setup.kubelets_api
         if answer.status != OK:
             yield Mismatch(f"{name} {server}", "an answer of the API", f"{answer.status or 'none'}: {answer.body}")
 

@@ -136,31 +136,35 @@ Boots = Mapping[str, NextBoot]
 
 def wrong_boot(boots: Boots, expected: ExpectedGuest) -> list[Mismatch]:
     """Return what the next start of a node would set otherwise than it is needed."""
-    said = expected.leaves.boot_modules
+    modules = expected.leaves.boot_modules
 
-    def judge(name: str, seen: NextBoot) -> Iterator[Mismatch]:
-        yield from differs(f"{name} /etc/fstab", "swap", (), seen.swaps)
-        if seen.target in NO_SERVICES:
-            yield Mismatch(f"{name} systemd", "a default target with services", f"default target {seen.target}")
-        yield from _wrong_settings(name, seen, expected)
-        if said is None:
+    def judge(name: str, boot: NextBoot) -> Iterator[Mismatch]:
+        yield from differs(f"{name} /etc/fstab", "swap", (), boot.swaps)
+        if boot.target in NO_SERVICES:
+            yield Mismatch(f"{name} systemd", "a default target with services", f"default target {boot.target}")
+        yield from _wrong_settings(name, boot, expected)
+        if modules is None:
             return
-        if seen.hostname:  # a machine without one asks its network
-            yield from differs(f"{name} /etc/hostname", "the machine's name", name, seen.hostname)
+        if boot.hostname:  # a machine without one asks its network
+            yield from differs(f"{name} /etc/hostname", "the machine's name", name, boot.hostname)
         for setting, value in kernel_settings(expected).items():
-            yield from differs(f"{name} sysctl.d", setting, value, seen.settings.get(setting, ("", ""))[0])
-        for module in said:
-            yield from differs(f"{name} modules-load.d", f"names {module}", True, module in seen.modules)
+            yield from differs(f"{name} sysctl.d", setting, value, boot.settings.get(setting, ("", ""))[0])
+        for module in modules:
+            yield from differs(f"{name} modules-load.d", f"names {module}", True, module in boot.modules)
 
-    found = on_every(expected.nodes, boots, judge)
+    mismatches = on_every(expected.nodes, boots, judge)
     why = "product.yml does not say which modules (boot_modules)"
-    return found if said is not None else [*found, unjudged("kernel settings and modules after a reboot", why)]
+    return (
+        mismatches
+        if modules is not None
+        else [*mismatches, unjudged("kernel settings and modules after a reboot", why)]
+    )
 
 
-def _wrong_settings(name: str, seen: NextBoot, expected: ExpectedGuest) -> Iterator[Mismatch]:
+def _wrong_settings(name: str, boot: NextBoot, expected: ExpectedGuest) -> Iterator[Mismatch]:
     """Judge the kernel settings that files set: also those that need not be set."""
     needed = kernel_settings(expected)
-    for key, (value, path) in seen.settings.items():
+    for key, (value, path) in boot.settings.items():
         plain = key.replace(".all.", ".*.").replace(".default.", ".*.")
         for rule in KERNEL:
             if (
@@ -170,10 +174,10 @@ def _wrong_settings(name: str, seen: NextBoot, expected: ExpectedGuest) -> Itera
                 or _left_to_kubelet(rule, expected)
             ):
                 continue
-            if rule.kind == PORTS and RESERVED in seen.settings:
+            if rule.kind == PORTS and RESERVED in boot.settings:
                 continue
-            if wanted := rule.wrong(value):
-                yield Mismatch(f"{name} {path or 'sysctl.d'}", f"{key} {wanted} ({rule.why})", repr(value))
+            if requirement := rule.wrong(value):
+                yield Mismatch(f"{name} {path or 'sysctl.d'}", f"{key} {requirement} ({rule.why})", repr(value))
 
 
 def _left_to_kubelet(rule: KernelRule, expected: ExpectedGuest) -> bool:
@@ -183,73 +187,77 @@ def _left_to_kubelet(rule: KernelRule, expected: ExpectedGuest) -> bool:
 
 def strange_boot(boots: Boots, expected: ExpectedGuest) -> list[Mismatch]:
     """Return what the next start of a machine brings that is not there now, or that forbids what the cluster needs."""
-    said = expected.leaves.boot_files
+    files = expected.leaves.boot_files
 
-    def judge(name: str, seen: NextBoot) -> Iterator[Mismatch]:
-        yield from _forbidding(name, seen, owned=said is not None)
-        yield from _surprising(name, seen, owned=said is not None)
-        yield from _losing(name, seen)
-        if said is None:
+    def judge(name: str, boot: NextBoot) -> Iterator[Mismatch]:
+        yield from _forbidding(name, boot, owned=files is not None)
+        yield from _surprising(name, boot, owned=files is not None)
+        yield from _losing(name, boot)
+        if files is None:
             return
-        for unit, by in sorted(seen.never_started.items()):
-            wanted = "to be started now as well, or not to be enabled"
+        for unit, by in sorted(boot.never_started.items()):
+            requirement = "to be started now as well, or not to be enabled"
             yield Mismatch(
-                f"{name} {unit}", wanted, f"{by} starts it at the next boot, and it has not run since this one"
+                f"{name} {unit}", requirement, f"{by} starts it at the next boot, and it has not run since this one"
             )
-        for unit in seen.not_enabled:
+        for unit in boot.not_enabled:
             yield Mismatch(f"{name} {unit}", "to be started at the next boot as well", "it runs now and is disabled")
-        for path, seconds in sorted(seen.changed.items()):
-            if not any(fnmatchcase(path, one) for one in said):
-                wanted = "as it was when the machine started: the product does not write it (boot_files)"
-                yield Mismatch(f"{name} {path}", wanted, f"it was written {seconds:.0f} s after the start")
+        for path, seconds in sorted(boot.changed.items()):
+            if not any(fnmatchcase(path, pattern) for pattern in files):
+                requirement = "as it was when the machine started: the product does not write it (boot_files)"
+                yield Mismatch(f"{name} {path}", requirement, f"it was written {seconds:.0f} s after the start")
 
-    found = on_every(expected.machines, boots, judge)
+    mismatches = on_every(expected.machines, boots, judge)
     why = "product.yml does not say which files a boot reads are its own (boot_files)"
-    return found if said is not None else [*found, unjudged("files and units that only the next boot reads", why)]
+    return (
+        mismatches
+        if files is not None
+        else [*mismatches, unjudged("files and units that only the next boot reads", why)]
+    )
 
 
-def _forbidding(name: str, seen: NextBoot, *, owned: bool) -> Iterator[Mismatch]:
+def _forbidding(name: str, boot: NextBoot, *, owned: bool) -> Iterator[Mismatch]:
     """Judge what forbids at boot what a cluster needs.
 
     Args:
         owned: whether the product says all that it leaves for a boot, so that nothing else may be there.
     """
-    for service, path, line, active in seen.firewalls:
+    for service, path, line, active in boot.firewalls:
         if owned or not active:
             rules = f"{path}: {line}" if line else "it is enabled"
             yield Mismatch(f"{name} {service}", "no rules at the next boot that drop packets", rules)
-    for module, path in seen.blocked_modules:
+    for module, path in boot.blocked_modules:
         if module.replace("-", "_") in MODULES:
             yield Mismatch(f"{name} {path}", f"module {module} to be loaded when it is needed", "it is forbidden")
-    for path, words in seen.kernel_words.items():
+    for path, words in boot.kernel_words.items():
         for word in filter(FORBIDDEN_WORDS.match, words):
             yield Mismatch(f"{name} {path}", "the kernel's command line as it is now", f"the next one has {word}")
-    mode, now = seen.selinux
+    mode, now = boot.selinux
     if mode == "enforcing" and now == "permissive":
         yield Mismatch(f"{name} /etc/selinux/config", f"SELINUX={now}, as now", f"SELINUX={mode}")
 
 
-def _surprising(name: str, seen: NextBoot, *, owned: bool) -> Iterator[Mismatch]:
+def _surprising(name: str, boot: NextBoot, *, owned: bool) -> Iterator[Mismatch]:
     """Judge variables and commands of a boot; see `_forbidding`."""
-    for where, names in seen.variables.items():
+    for where, names in boot.variables.items():
         for variable in filter(FORBIDDEN_VARIABLES.match, names):
             if owned or variable.startswith("LD_"):
                 yield Mismatch(f"{name} {where}", f"no variable {variable} for every program", "it is set")
-    for path, command in seen.commands:
+    for path, command in boot.commands:
         if owned or HARMFUL.search(command):
             yield Mismatch(f"{name} {path}", "no command at boot that the cluster does not need", command)
 
 
-def _losing(name: str, seen: NextBoot) -> Iterator[Mismatch]:
+def _losing(name: str, boot: NextBoot) -> Iterator[Mismatch]:
     """Judge what hides, closes or removes at boot what the cluster keeps on disk."""
-    for place, options, now in seen.mounts:
+    for place, options, now in boot.mounts:
         if "noauto" in options:
             continue
         if not now and _touches(place, KEPT_IN):
             yield Mismatch(f"{name} /etc/fstab", f"nothing to be mounted at {place}, as now", "an entry")
         if "ro" in options and (place == "/" or _touches(place, KEPT_IN)):
             yield Mismatch(f"{name} /etc/fstab", f"{place} to be mounted for writing", ",".join(options))
-    for path, place in seen.removals:
+    for path, place in boot.removals:
         if _touches(place.rstrip("*/"), KEPT_IN):
             yield Mismatch(f"{name} {path}", "nothing of the cluster's to be removed at boot", place)
 
@@ -257,5 +265,5 @@ def _losing(name: str, seen: NextBoot) -> Iterator[Mismatch]:
 def _touches(place: str, folders: Sequence[str]) -> bool:
     """Tell whether a place is in one of the folders, or one of them in it."""
     return place != "/" and any(
-        one == place or one.startswith(f"{place}/") or place.startswith(f"{one}/") for one in folders
+        folder == place or folder.startswith(f"{place}/") or place.startswith(f"{folder}/") for folder in folders
     )

@@ -33,20 +33,20 @@ def bad_certificates(facts: Facts, expected: ExpectedGuest, now: datetime | None
     """Return certificates that expire soon, are missing, or have another subject or other names than expected."""
     earliest = (now or datetime.now(UTC)) + CERTIFICATE_MARGIN
 
-    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
-        by_path = {certificate.path: certificate for certificate in seen.certificates}
+    def judge(name: str, node: NodeFacts) -> Iterator[Mismatch]:
+        by_path = {certificate.path: certificate for certificate in node.certificates}
         for path, certificate in by_path.items():
             if certificate.not_after < earliest:
-                wanted = f"{path} ({certificate.subject}) valid for {CERTIFICATE_MARGIN.days} more days"
-                yield Mismatch(name, wanted, f"it expires {certificate.not_after:%Y-%m-%d %H:%M} UTC")
-        path = client_path or seen.whose_certificates.get(KUBELET_CLIENT, "")
+                requirement = f"{path} ({certificate.subject}) valid for {CERTIFICATE_MARGIN.days} more days"
+                yield Mismatch(name, requirement, f"it expires {certificate.not_after:%Y-%m-%d %H:%M} UTC")
+        path = client_path or node.whose_certificates.get(KUBELET_CLIENT, "")
         client = by_path.get(path)
         subject = f"CN=system:node:{name},O=system:nodes"
         if "kubelet" in judged and name in expected.nodes:
             whose = f"{name} {path or KUBELET_CLIENT}"
             yield from differs(whose, "subject", subject, client.subject if client else None)
         if name in expected.control_plane and "kube-apiserver" in judged:
-            path = serving_path or seen.whose_certificates.get(API_SERVER, "")
+            path = serving_path or node.whose_certificates.get(API_SERVER, "")
             serving = by_path.get(path)
             names = set(serving.names) if serving else set()
             missing = sorted(
@@ -57,12 +57,12 @@ def bad_certificates(facts: Facts, expected: ExpectedGuest, now: datetime | None
     leaves = expected.leaves
     client_path = leaves.kubelet.client_certificate
     serving_path = f"{leaves.certificates}/apiserver.crt" if leaves.certificates is not None else None
-    said = {"kubelet": client_path, "kube-apiserver": serving_path}
-    judged = {program for program, path in said.items() if path is not None or not absent(facts, program)}
+    paths = {"kubelet": client_path, "kube-apiserver": serving_path}
+    judged = {program for program, path in paths.items() if path is not None or not absent(facts, program)}
     why = "no process of that name runs, and product.yml does not say where it is"
-    unknown: list[Mismatch] = [unjudged(f"the certificate of {program}", why) for program in sorted(set(said) - judged)]
+    unknown = [unjudged(f"the certificate of {program}", why) for program in sorted(set(paths) - judged)]
     every = on_every(expected.machines, facts, judge)
-    seen_any = any(seen.certificates for seen in facts.values())
+    seen_any = any(node.certificates for node in facts.values())
     return together(every, unknown) if judged or seen_any or not facts else together(unknown)
 
 
@@ -143,18 +143,18 @@ def other_roles(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     known = {path if path.startswith("/") else f"{folder}/{path}": role for path, role in ROLES.items()}
     every = {**known, **OTHER_ROLES}
 
-    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
-        there = {one.path: one for one in seen.certificates}
+    def judge(name: str, node: NodeFacts) -> Iterator[Mismatch]:
+        there = {cert.path: cert for cert in node.certificates}
         for path, role in known.items():
             if path not in there and name in _machines_of(role, expected):
                 yield Mismatch(f"{name} {path}", f"a certificate of {_filled(role.name, name, expected)[0]}", "none")
-        for path, one in there.items():
+        for path, cert in there.items():
             if path in every:
-                yield from _other_role(name, one, every[path], expected)
+                yield from _other_role(name, cert, every[path], expected)
 
-    found = on_every(expected.machines, facts, judge)
+    wrong = on_every(expected.machines, facts, judge)
     why = "product.yml does not say what it adds to kubeadm's settings (flags)"
-    return found if expected.leaves.flags is not None else [*found, unjudged("further names of API servers", why)]
+    return wrong if expected.leaves.flags is not None else [*wrong, unjudged("further names of API servers", why)]
 
 
 def _machines_of(role: Role, expected: ExpectedGuest) -> frozenset[str]:
@@ -163,30 +163,30 @@ def _machines_of(role: Role, expected: ExpectedGuest) -> frozenset[str]:
     return frozenset(groups[role.where])
 
 
-def _other_role(name: str, one: Certificate, role: Role, expected: ExpectedGuest) -> Iterator[Mismatch]:
-    where = f"{name} {one.path}"
-    subject = x509.Name.from_rfc4514_string(one.subject)
+def _other_role(name: str, cert: Certificate, role: Role, expected: ExpectedGuest) -> Iterator[Mismatch]:
+    where = f"{name} {cert.path}"
+    subject = x509.Name.from_rfc4514_string(cert.subject)
     common, groups = (
         [str(part.value) for part in subject.get_attributes_for_oid(oid)]
         for oid in (NameOID.COMMON_NAME, NameOID.ORGANIZATION_NAME)
     )
-    wanted = _filled(role.name, name, expected)[0]
-    own = [text.partition("@")[0] + "@" for text in common] if wanted.endswith("@") else common
-    yield from differs(where, "CN", [wanted], own)
-    given = [role.group] if role.group else []
+    common_name = _filled(role.name, name, expected)[0]
+    own = [text.partition("@")[0] + "@" for text in common] if common_name.endswith("@") else common
+    yield from differs(where, "CN", [common_name], own)
+    expected_groups = [role.group] if role.group else []
     kept = bool(role.grouped) and expected.minor not in role.grouped and groups == []
-    yield from [] if kept else differs(where, "O", given, groups)
-    extended = sorted(one.usages - BASIC)
+    yield from [] if kept else differs(where, "O", expected_groups, groups)
+    extended = sorted(cert.usages - BASIC)
     yield from differs(where, "extended key usage", sorted(role.usages), extended)
-    rsa_key = isinstance(x509.load_pem_x509_certificate(one.pem.encode()).public_key(), RSAPublicKey)
+    rsa_key = isinstance(x509.load_pem_x509_certificate(cert.pem.encode()).public_key(), RSAPublicKey)
     basic = {
         "digitalSignature",
         *(["keyEncipherment"] if rsa_key else []),
         *(["keyCertSign"] if role.authority else []),
     }
-    there = sorted(one.usages & BASIC - (set() if rsa_key else {"keyEncipherment"}))
+    there = sorted(cert.usages & BASIC - (set() if rsa_key else {"keyEncipherment"}))
     yield from differs(where, "key usage", sorted(basic), there)
-    names = {_plain(text) for text in one.names}
+    names = {_plain(text) for text in cert.names}
     must = {text for pattern in role.names for text in _filled(pattern, name, expected)}
     yield from differs(where, "missing names", [], sorted(must - names))
     if role.names is not OF_API or expected.leaves.flags is not None:  # else a product adds names of its own
@@ -207,7 +207,7 @@ def _filled(pattern: str, machine: str, expected: ExpectedGuest) -> list[str]:
     lists = {
         "{addresses}": expected.addresses_of(machine),
         "{address}": [expected.addresses[machine]],
-        "{service}": [str(one) for one in first],
+        "{service}": [str(address) for address in first],
         "{local}": host,
     }
     if pattern in lists:
@@ -249,19 +249,19 @@ def foreign_certificates(facts: Facts, expected: ExpectedGuest) -> list[Mismatch
     folder = expected.leaves.certificates
     if folder is None or expected.leaves.kubeadm is None:
         return [unjudged("who signed certificates", NOT_SAID, whole=True)]
-    by_machine = {name: {one.path: one for one in seen.certificates} for name, seen in facts.items()}
+    by_machine = {name: {cert.path: cert for cert in node.certificates} for name, node in facts.items()}
     first = _authorities(folder, by_machine, expected)
 
     def judge(name: str, there: Mapping[str, Certificate]) -> Iterator[Mismatch]:
-        for path, one in sorted(there.items()):
+        for path, cert in sorted(there.items()):
             authority = authority_of(path, folder)
             known = first.get(authority)
             if known is None or path in SELF_SIGNED:
                 continue
-            if path == authority and one.pem != known.pem:
+            if path == authority and cert.pem != known.pem:
                 yield Mismatch(f"{name} {path}", "the same authority as on the first control plane", "another")
-            if path != authority and not one.signed_by(known):
-                yield Mismatch(f"{name} {path} ({one.subject})", f"signed by {authority}", "by another authority")
+            if path != authority and not cert.signed_by(known):
+                yield Mismatch(f"{name} {path} ({cert.subject})", f"signed by {authority}", "by another authority")
         if name in expected.nodes and f"{folder}/{CLUSTER}" not in there:
             yield Mismatch(f"{name} {folder}/{CLUSTER}", "the cluster's authority", "none")
 
@@ -281,13 +281,13 @@ def authority_of(path: str, folder: str) -> str:
 def _authorities(
     folder: str, by_machine: Mapping[str, Mapping[str, Certificate]], expected: ExpectedGuest
 ) -> dict[str, Certificate]:
-    found: dict[str, Certificate] = {}
+    authorities: dict[str, Certificate] = {}
     for name in (*expected.control_plane, *expected.machines):
         for inside in (CLUSTER, ETCD, FRONT):
             path = f"{folder}/{inside}"
             if path in by_machine.get(name, {}):
-                found.setdefault(path, by_machine[name][path])
-    return found
+                authorities.setdefault(path, by_machine[name][path])
+    return authorities
 
 
 Keys = Mapping[str, MachineKeys]
@@ -311,25 +311,25 @@ def unfit_keys(keys: Keys, expected: ExpectedGuest) -> list[Mismatch]:
     first = expected.control_plane[0]
     public = keys[first].accounts.get(f"{folder}/sa.pub", "") if first in keys else ""
 
-    def judge(name: str, seen: MachineKeys) -> Iterator[Mismatch]:
-        for path, why in seen.pairs.items():
+    def judge(name: str, machine: MachineKeys) -> Iterator[Mismatch]:
+        for path, why in machine.pairs.items():
             if why:
                 yield Mismatch(f"{name} {path}", "the key beside it to be its own", why)
-        if strict and not seen.pairs:
+        if strict and not machine.pairs:
             yield Mismatch(name, "certificates with their keys", "none in the places that checks know")
-        for authority in (f"{folder}/{one}" for one in AUTHORITIES) if strict else ():
-            if seen.counts.get(authority, 1) != 1:
-                yield Mismatch(f"{name} {authority}", "one certificate", str(seen.counts[authority]))
+        for authority in (f"{folder}/{file}" for file in AUTHORITIES) if strict else ():
+            if machine.counts.get(authority, 1) != 1:
+                yield Mismatch(f"{name} {authority}", "one certificate", str(machine.counts[authority]))
         if strict and name in expected.control_plane:
             for path in (f"{folder}/sa.pub", f"{folder}/sa.key"):
                 # without openssl, a machine does not tell of the private key
-                if path.endswith(".pub") or path in seen.accounts:
-                    same = seen.accounts.get(path) == public and public
-                    wanted = f"the key pair of {first}'s sa.pub, by which tokens are checked"
-                    yield from [] if same else [Mismatch(f"{name} {path}", wanted, "another, or none")]
+                if path.endswith(".pub") or path in machine.accounts:
+                    same = machine.accounts.get(path) == public and public
+                    requirement = f"the key pair of {first}'s sa.pub, by which tokens are checked"
+                    yield from [] if same else [Mismatch(f"{name} {path}", requirement, "another, or none")]
 
-    found = on_every(expected.machines, keys, judge)
-    return found if strict else [*found, unjudged("CAs' files and the keys for tokens", NOT_SAID)]
+    wrong = on_every(expected.machines, keys, judge)
+    return wrong if strict else [*wrong, unjudged("CAs' files and the keys for tokens", NOT_SAID)]
 
 
 def strange_kubeconfigs(keys: Keys, expected: ExpectedGuest) -> list[Mismatch]:
@@ -338,25 +338,26 @@ def strange_kubeconfigs(keys: Keys, expected: ExpectedGuest) -> list[Mismatch]:
         return [unjudged("kubeconfigs", NOT_SAID, whole=True)]
     local, nodes = expected.leaves.local_api.address, expected.nodes
 
-    def judge(name: str, seen: MachineKeys) -> Iterator[Mismatch]:
-        if name in expected.nodes and not seen.kubeconfigs:
+    def judge(name: str, machine: MachineKeys) -> Iterator[Mismatch]:
+        if name in expected.nodes and not machine.kubeconfigs:
             yield Mismatch(name, "kubelet's kubeconfig", "none")
         # kubelet's own is right if the API answers there, which another check asks
-        own = [one.server for path, one in seen.kubeconfigs.items() if path.endswith(f"/{KUBELET}") and name in nodes]
+        kubeconfigs = machine.kubeconfigs
+        own = [conf.server for path, conf in kubeconfigs.items() if path.endswith(f"/{KUBELET}") and name in nodes]
         servers = [f"https://{local}", f"https://{joined(expected.addresses[name], API_PORT)}", *own] if local else []
-        for path, one in seen.kubeconfigs.items():
+        for path, config in machine.kubeconfigs.items():
             file = PurePosixPath(path).name
             if file not in SUBJECTS:
-                yield Mismatch(f"{name} {path}", "no such file: kubeadm leaves none", _who(one))
+                yield Mismatch(f"{name} {path}", "no such file: kubeadm leaves none", _who(config))
                 continue
-            wanted = SUBJECTS[file]
-            if wanted is not None:
-                yield from differs(f"{name} {path}", "subject", wanted, _who(one))
-            if one.authority != seen.authority:
+            subject = SUBJECTS[file]
+            if subject is not None:
+                yield from differs(f"{name} {path}", "subject", subject, _who(config))
+            if config.authority != machine.authority:
                 yield Mismatch(f"{name} {path}", "the cluster's CA alone", "another CA, or none")
-            if servers and one.server not in servers:
+            if servers and config.server not in servers:
                 words = " or ".join(dict.fromkeys(servers))
-                yield Mismatch(f"{name} {path}", f"server {words}", one.server or "none")
+                yield Mismatch(f"{name} {path}", f"server {words}", config.server or "none")
 
     unknown = [unjudged("the servers of kubeconfigs", "product.yml does not say local_api.address")]
     return together(on_every(expected.machines, keys, judge), [] if local is not None else unknown)
@@ -401,19 +402,19 @@ def other_forms(keys: Keys, expected: ExpectedGuest) -> list[Mismatch]:
     if expected.leaves.certificates is None or expected.leaves.kubeadm is None:
         return [unjudged("the form of kubeconfigs", NOT_SAID, whole=True)]
 
-    def judge(name: str, seen: MachineKeys) -> Iterator[Mismatch]:
-        if name in expected.nodes and not seen.kubeconfigs:
+    def judge(name: str, machine: MachineKeys) -> Iterator[Mismatch]:
+        if name in expected.nodes and not machine.kubeconfigs:
             yield Mismatch(name, "kubelet's kubeconfig", "none")
-        for path, one in seen.kubeconfigs.items():
+        for path, config in machine.kubeconfigs.items():
             file = PurePosixPath(path).name
             if file in SUBJECTS:
-                yield from _other_form(f"{name} {path}", one.form, _forms(file, name))
-        link, certificate, key = seen.pair
+                yield from _other_form(f"{name} {path}", config.form, _forms(file, name))
+        link, certificate, key = machine.pair
         if name in expected.nodes:
             own = PurePosixPath(link).parent in (PurePosixPath(KUBELET_PAIR).parent, PurePosixPath("."))
             if not link or not own:
-                wanted = "a link to a file beside it, which kubelet replaces when it renews its certificate"
-                yield Mismatch(f"{name} {KUBELET_PAIR}", wanted, f"a link to {link}" if link else "no link")
+                requirement = "a link to a file beside it, which kubelet replaces when it renews its certificate"
+                yield Mismatch(f"{name} {KUBELET_PAIR}", requirement, f"a link to {link}" if link else "no link")
             yield from differs(f"{name} {KUBELET_PAIR}", "certificate and key", (True, True), (certificate, key))
 
     return on_every(expected.machines, keys, judge)
@@ -429,12 +430,12 @@ def _forms(file: str, machine: str) -> list[dict[str, Any]]:
 
 def _other_form(where: str, there: Mapping[str, Any], forms: Sequence[Mapping[str, Any]]) -> Iterator[Mismatch]:
     """Yield where a kubeconfig differs from the one of the forms that is nearest to it."""
-    seen = dict(_flat(there))
-    wanted = min((dict(_flat(form)) for form in forms), key=lambda form: len(form.items() ^ seen.items()))
-    seen = {key: value for key, value in seen.items() if not (key.endswith((".server", ".preferences")))}
-    for key in sorted(wanted.keys() | seen.keys()):
-        if wanted.get(key) != seen.get(key):
-            yield Mismatch(f"{where} {key}", str(wanted.get(key, "no such key")), str(seen.get(key, "none")))
+    observed = dict(_flat(there))
+    nearest = min((dict(_flat(form)) for form in forms), key=lambda form: len(form.items() ^ observed.items()))
+    observed = {key: value for key, value in observed.items() if not (key.endswith((".server", ".preferences")))}
+    for key in sorted(nearest.keys() | observed.keys()):
+        if nearest.get(key) != observed.get(key):
+            yield Mismatch(f"{where} {key}", str(nearest.get(key, "no such key")), str(observed.get(key, "none")))
 
 
 def _flat(content: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -449,8 +450,8 @@ def _flat(content: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, content
 
 
-def _who(one: Kubeconfig) -> str:
-    return one.certificate.subject if one.certificate is not None else "no certificate in it"
+def _who(config: Kubeconfig) -> str:
+    return config.certificate.subject if config.certificate is not None else "no certificate in it"
 
 
 USUAL = "/etc/kubernetes/pki"
@@ -468,43 +469,43 @@ def other_validity(
 
     kubeadm has what it signs begin when the CA does, which may be older: made before the machines, or by another run.
     """
-    wanted = {name: expected.variables.get(name) for name in (VALIDITY, CA_VALIDITY)}
+    validities = {name: expected.variables.get(name) for name in (VALIDITY, CA_VALIDITY)}
     folder = expected.leaves.certificates or USUAL
-    authorities = {f"{folder}/{one}" for one in AUTHORITIES}
+    authorities = {f"{folder}/{file}" for file in AUTHORITIES}
     machines = tuple(dict.fromkeys((*expected.control_plane, *expected.etcd)))
 
-    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
+    def judge(name: str, node: NodeFacts) -> Iterator[Mismatch]:
         held = keys[name].kubeconfigs.items() if name in keys else ()
-        there = [one for one in seen.certificates if one.path.startswith(f"{folder}/")]
-        there += [one.certificate for path, one in held if one.certificate and not path.endswith(f"/{KUBELET}")]
+        there = [cert for cert in node.certificates if cert.path.startswith(f"{folder}/")]
+        there += [conf.certificate for path, conf in held if conf.certificate and not path.endswith(f"/{KUBELET}")]
         if not there:
             yield Mismatch(f"{name} {folder}", "certificates", "none")
-        begun = {one.not_before for one in there if one.path in authorities}
-        for one in there:
-            asked = wanted[CA_VALIDITY if one.path in authorities else VALIDITY]
-            of_ca = one.path not in authorities and one.not_before in begun
-            late = (now or datetime.now(UTC)) - one.not_before if of_ca else BACKDATED
-            yield from _other(name, one, hours_of(str(asked)), max(late, BACKDATED)) if asked else ()
+        begun = {cert.not_before for cert in there if cert.path in authorities}
+        for cert in there:
+            asked = validities[CA_VALIDITY if cert.path in authorities else VALIDITY]
+            of_ca = cert.path not in authorities and cert.not_before in begun
+            late = (now or datetime.now(UTC)) - cert.not_before if of_ca else BACKDATED
+            yield from _other(name, cert, hours_of(str(asked)), max(late, BACKDATED)) if asked else ()
 
-    return on_every(machines, {one: facts[one] for one in machines if one in facts}, judge)
+    return on_every(machines, {name: facts[name] for name in machines if name in facts}, judge)
 
 
-def _other(machine: str, one: Certificate, hours: int, late: timedelta) -> Iterator[Mismatch]:
+def _other(machine: str, cert: Certificate, hours: int, late: timedelta) -> Iterator[Mismatch]:
     """Yield a certificate of another time. late: by how much it may have been signed after its beginning."""
-    lasts = one.not_after - one.not_before
+    lasts = cert.not_after - cert.not_before
     if not timedelta(0) <= lasts - timedelta(hours=hours) <= late:
-        seen = f"{lasts / timedelta(hours=1):.0f} hours"
-        yield Mismatch(f"{machine} {one.path} ({one.subject})", f"valid for {hours} hours", seen)
+        lifetime = f"{lasts / timedelta(hours=1):.0f} hours"
+        yield Mismatch(f"{machine} {cert.path} ({cert.subject})", f"valid for {hours} hours", lifetime)
 
 
 def strayed_certificates(files: Mapping[str, MachineFiles], expected: ExpectedGuest) -> list[Mismatch]:
     """Return certificates and keys in kubeadm's usual folder, although the cell has another one."""
     folder = expected.leaves.certificates or USUAL
 
-    def judge(name: str, seen: MachineFiles) -> Iterator[Mismatch]:
-        if name in expected.nodes and f"{folder}/ca.crt" not in seen.files:
+    def judge(name: str, machine: MachineFiles) -> Iterator[Mismatch]:
+        if name in expected.nodes and f"{folder}/ca.crt" not in machine.files:
             yield Mismatch(f"{name} {folder}/ca.crt", "the cluster's CA", "none")
-        for path in sorted(seen.files):
+        for path in sorted(machine.files):
             if path.startswith(f"{USUAL}/") and folder != USUAL and PurePosixPath(path).suffix in KUBEADMS:
                 yield Mismatch(f"{name} {path}", f"no such file: the cell's are in {folder}", "it exists")
 
@@ -532,34 +533,34 @@ WORDS = {
 
 def strayed_secrets(keys: Keys, facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     """Return secrets that any user of a machine reads, and copies of the cluster's where nobody needs them."""
-    said = expected.leaves.secrets
+    allowed = expected.leaves.secrets
     known = {
-        digest: f"{name} {one.path}"
-        for name, seen in keys.items()
-        for one in seen.secrets
-        if _is_at(one.path, OWN_PLACES, expected)
-        for digest in one.digests
+        digest: f"{name} {secret.path}"
+        for name, machine in keys.items()
+        for secret in machine.secrets
+        if _is_at(secret.path, OWN_PLACES, expected)
+        for digest in secret.digests
     }
 
-    def judge(name: str, seen: MachineKeys) -> Iterator[Mismatch]:
-        if not seen.searched:
+    def judge(name: str, machine: MachineKeys) -> Iterator[Mismatch]:
+        if not machine.searched:
             yield Mismatch(name, "a search of its files for secrets that comes to an end", "too many files")
         data = [f"{folder}/*" for folder in _data_folders(name, facts)]
-        for one in seen.secrets:
-            where = f"{name} {one.path}"
-            if one.readable:
-                yield Mismatch(where, f"{WORDS[one.what]} that only its owner reads", f"permissions {one.mode:04o}")
-            places = (*OWN_PLACES, *(OF_ADMINS if name in expected.control_plane else ()), *data, *(said or ()))
-            if said is None or _is_at(one.path, places, expected):
+        for file in machine.secrets:
+            where = f"{name} {file.path}"
+            if file.readable:
+                yield Mismatch(where, f"{WORDS[file.what]} that only its owner reads", f"permissions {file.mode:04o}")
+            places = (*OWN_PLACES, *(OF_ADMINS if name in expected.control_plane else ()), *data, *(allowed or ()))
+            if allowed is None or _is_at(file.path, places, expected):
                 continue
-            originals = sorted({known[digest] for digest in one.digests if digest in known})
-            if originals or one.what not in ANYBODYS:
-                copied = f"a copy of {', '.join(originals)}" if originals else WORDS[one.what]
+            originals = sorted({known[digest] for digest in file.digests if digest in known})
+            if originals or file.what not in ANYBODYS:
+                copied = f"a copy of {', '.join(originals)}" if originals else WORDS[file.what]
                 yield Mismatch(where, "no copy of the cluster's secrets", copied)
 
-    found = on_every(expected.machines, keys, judge)
+    wrong = on_every(expected.machines, keys, judge)
     why = "product.yml does not say where secrets are (secrets)"
-    return found if said is not None else [*found, unjudged("copies of secrets", why)]
+    return wrong if allowed is not None else [*wrong, unjudged("copies of secrets", why)]
 
 
 def _is_at(path: str, places: Sequence[str], expected: ExpectedGuest) -> bool:
@@ -569,7 +570,8 @@ def _is_at(path: str, places: Sequence[str], expected: ExpectedGuest) -> bool:
 
 def _data_folders(name: str, facts: Facts) -> list[str]:
     """Return the folders with the data of the etcd that runs on a machine."""
-    return [folder for one in facts[name].running("etcd") if (folder := one.flag("data-dir"))] if name in facts else []
+    running = facts[name].running("etcd") if name in facts else ()
+    return [folder for process in running if (folder := process.flag("data-dir"))]
 
 
 RENEWED = frozenset(path for path, role in ROLES.items() if not role.authority and role.where != "node")
@@ -583,15 +585,15 @@ def not_renewed(
     folder = expected.leaves.certificates or ""
     signed = {path if path.startswith("/") else f"{folder}/{path}" for path in paths}
 
-    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
-        earlier = {one.path: one.pem for one in before[name].certificates} if name in before else {}
-        there = [one for one in seen.certificates if one.path in signed]
+    def judge(name: str, node: NodeFacts) -> Iterator[Mismatch]:
+        earlier = {cert.path: cert.pem for cert in before[name].certificates} if name in before else {}
+        there = [cert for cert in node.certificates if cert.path in signed]
         if not there:
             yield Mismatch(name, "certificates that the phase replaces", "none")
-        for one in there:
-            if earlier.get(one.path, one.pem) == one.pem:
+        for cert in there:
+            if earlier.get(cert.path, cert.pem) == cert.pem:
                 yield Mismatch(
-                    f"{name} {one.path}", "another certificate than before the phase", "the same, or none before"
+                    f"{name} {cert.path}", "another certificate than before the phase", "the same, or none before"
                 )
 
     machines = {name for path in paths for name in _machines_of(ROLES[path], expected)}

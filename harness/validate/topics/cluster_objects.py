@@ -72,30 +72,30 @@ ENFORCED, NEEDED = "pod-security.kubernetes.io/enforce", "privileged"
 
 def strange_admission(api: Cluster, expected: ExpectedGuest) -> list[Mismatch]:
     """Return objects that change, refuse or limit others although the product has none such, or not like this."""
-    said, namespaces = expected.leaves.admission, expected.namespaces
-    if said is None or namespaces is None:
+    admission, namespaces = expected.leaves.admission, expected.namespaces
+    if admission is None or namespaces is None:
         why = "product.yml does not say which there may be (admission, namespaces)"
         return [unjudged("objects that change or refuse others", why, whole=True)]
-    found = [one for kind in EVERYWHERE for one in _strange(kind, api, said, None)]
-    found += [one for kind in IN_NAMESPACES for one in _strange(kind, api, said, namespaces)]
-    return [*found, *_foreign_services(api, expected), *_restricted(api, namespaces)]
+    mismatches = [mismatch for kind in EVERYWHERE for mismatch in _strange(kind, api, admission, None)]
+    mismatches += [mismatch for kind in IN_NAMESPACES for mismatch in _strange(kind, api, admission, namespaces)]
+    return [*mismatches, *_foreign_services(api, expected), *_restricted(api, namespaces)]
 
 
-def resources_of(found: Iterable[Mismatch]) -> str:
+def resources_of(findings: Iterable[Mismatch]) -> str:
     """Return what to ask kubectl for to see the objects that findings name: their kinds, with a comma between them."""
-    plurals = {one.kind: one.plural for one in (*EVERYWHERE, *IN_NAMESPACES, NAMESPACE, API_SERVICE)}
-    named = (plurals.get(one.where.partition(" ")[0]) for one in found)
+    plurals = {resource.kind: resource.plural for resource in (*EVERYWHERE, *IN_NAMESPACES, NAMESPACE, API_SERVICE)}
+    named = (plurals.get(finding.where.partition(" ")[0]) for finding in findings)
     return ",".join(dict.fromkeys(filter(None, named))) or NAMESPACE.plural
 
 
 def _strange(
-    kind: Resource, api: Cluster, said: Sequence[str], namespaces: frozenset[str] | None
+    kind: Resource, api: Cluster, admission: Sequence[str], namespaces: frozenset[str] | None
 ) -> Iterator[Mismatch]:
     """Yield objects of a kind that are nobody's, and those of the API server that somebody has changed."""
-    for one in listed(api, kind):
-        name, meta = f"{kind.kind} {_place(one)}", one["metadata"]
+    for obj in listed(api, kind):
+        name, meta = f"{kind.kind} {_place(obj)}", obj["metadata"]
         kept = (meta.get("annotations") or {}).get(KEPT)
-        if name in OWN or name in said or (namespaces is not None and meta["namespace"] not in namespaces):
+        if name in OWN or name in admission or (namespaces is not None and meta["namespace"] not in namespaces):
             continue
         if kept is None:
             yield Mismatch(name, "not to exist: the product has none such", "it exists")
@@ -109,8 +109,8 @@ def _foreign_services(api: Cluster, expected: ExpectedGuest) -> Iterator[Mismatc
     if known is None:
         yield unjudged("APIServices of others", "product.yml does not say which the product installs (manifests)")
         return
-    for one in api.list(API_SERVICE).items:
-        service, name = one["spec"].get("service"), one["metadata"]["name"]
+    for api_service in api.list(API_SERVICE).items:
+        service, name = api_service["spec"].get("service"), api_service["metadata"]["name"]
         if service and (API_SERVICE.kind, "", name) not in known:
             wanted = "an API of the API server itself: the product installs no other"
             yield Mismatch(f"APIService {name}", wanted, f"Service {service['namespace']}/{service['name']}")
@@ -118,15 +118,17 @@ def _foreign_services(api: Cluster, expected: ExpectedGuest) -> Iterator[Mismatc
 
 def _restricted(api: Cluster, namespaces: frozenset[str]) -> Iterator[Mismatch]:
     """Yield the cluster's own namespaces that would refuse its own pods when they start anew."""
-    for one in api.list(NAMESPACE).items:
-        enforced = (one["metadata"].get("labels") or {}).get(ENFORCED, NEEDED)
-        if one["metadata"]["name"] in namespaces and enforced != NEEDED:
-            yield Mismatch(f"Namespace {one['metadata']['name']}", f"label {ENFORCED} {NEEDED}, or none", enforced)
+    for namespace in api.list(NAMESPACE).items:
+        enforced = (namespace["metadata"].get("labels") or {}).get(ENFORCED, NEEDED)
+        if namespace["metadata"]["name"] in namespaces and enforced != NEEDED:
+            yield Mismatch(
+                f"Namespace {namespace['metadata']['name']}", f"label {ENFORCED} {NEEDED}, or none", enforced
+            )
 
 
-def _place(one: Json) -> str:
-    namespace = one["metadata"].get("namespace")
-    return f"{namespace}/{one['metadata']['name']}" if namespace else str(one["metadata"]["name"])
+def _place(obj: Json) -> str:
+    namespace = obj["metadata"].get("namespace")
+    return f"{namespace}/{obj['metadata']['name']}" if namespace else str(obj["metadata"]["name"])
 
 
 TOKEN_TYPE = "bootstrap.kubernetes.io/token"  # noqa: S105 - the name of a kind of Secret
@@ -138,13 +140,19 @@ TOKEN_LIFE, CLOCKS = timedelta(hours=24), timedelta(minutes=10)
 def unfinished(api: Cluster) -> list[Mismatch]:
     """Return requests and deletions that do not come to an end, and what does not become available."""
     services = api.list(API_SERVICE).items
-    found = [_service(one) for one in services if _condition(one, "Available").get("status") != "True"]
-    found += [_request(one) for one in api.list(CSR).items if not one.get("status", {}).get("conditions")]
-    deleted = [one for one in api.list(NAMESPACE).items if "deletionTimestamp" in one["metadata"]]
-    found += [_namespace(one) for one in deleted if OF_CHECKS.match(one["metadata"]["name"]) is None]
-    failed = [one for one in api.list(PV).items if one.get("status", {}).get("phase") == "Failed"]
-    found += [Mismatch(f"{PV.kind} {one['metadata']['name']}", "released or bound", "Failed") for one in failed]
-    return found if services else [*found, Mismatch("the API", "APIServices", "none")]
+    mismatches = [_service(service) for service in services if _condition(service, "Available").get("status") != "True"]
+    mismatches += [
+        _request(request) for request in api.list(CSR).items if not request.get("status", {}).get("conditions")
+    ]
+    deleted = [namespace for namespace in api.list(NAMESPACE).items if "deletionTimestamp" in namespace["metadata"]]
+    mismatches += [
+        _namespace(namespace) for namespace in deleted if OF_CHECKS.match(namespace["metadata"]["name"]) is None
+    ]
+    failed = [volume for volume in api.list(PV).items if volume.get("status", {}).get("phase") == "Failed"]
+    mismatches += [
+        Mismatch(f"{PV.kind} {volume['metadata']['name']}", "released or bound", "Failed") for volume in failed
+    ]
+    return mismatches if services else [*mismatches, Mismatch("the API", "APIServices", "none")]
 
 
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
@@ -185,7 +193,7 @@ def served_objects(api: Cluster) -> ServedObjects:
         else:
             kinds += [(kind, preferred) for kind in _listable(path, answer)]
     metadata: dict[str, Sequence[Json]] = {}
-    for (kind, whole), answer in zip(kinds, _at_once(lambda one: _list_of(api, *one), kinds), strict=True):
+    for (kind, whole), answer in zip(kinds, _at_once(lambda kind: _list_of(api, *kind), kinds), strict=True):
         if isinstance(answer, str):
             trouble.append(Mismatch(f"GET {kind.path()} ({kind.kind})", "a list of its objects", answer))
         elif whole:
@@ -203,10 +211,10 @@ def _group_versions(api: Cluster) -> tuple[dict[str, bool], list[Mismatch]]:
     groups = _get(api, "/apis")
     if isinstance(groups, str):
         return {"/api/v1": True}, [Mismatch("GET /apis", "the groups of the API", groups)]
-    versions = ((group, one["groupVersion"]) for group in groups["groups"] for one in group["versions"])
+    versions = ((group, version["groupVersion"]) for group in groups["groups"] for version in group["versions"])
     return {
         "/api/v1": True,
-        **{f"/apis/{one}": one == group["preferredVersion"]["groupVersion"] for group, one in versions},
+        **{f"/apis/{version}": version == group["preferredVersion"]["groupVersion"] for group, version in versions},
     }, []
 
 
@@ -223,9 +231,9 @@ def _get(api: Cluster, path: str, accept: str = "application/json", **query: str
 
 def _listable(path: str, answer: Json) -> Iterator[Resource]:
     group, _, version = path.removeprefix("/apis/").removeprefix("/api/").rpartition("/")
-    for one in answer["resources"]:
-        if "list" in one["verbs"] and "/" not in one["name"]:
-            yield Resource(group, version, one["name"], one["kind"], namespaced=one["namespaced"])
+    for resource in answer["resources"]:
+        if "list" in resource["verbs"] and "/" not in resource["name"]:
+            yield Resource(group, version, resource["name"], resource["kind"], namespaced=resource["namespaced"])
 
 
 def _list_of(api: Cluster, kind: Resource, whole: bool) -> Json | str:
@@ -233,11 +241,11 @@ def _list_of(api: Cluster, kind: Resource, whole: bool) -> Json | str:
     return _get(api, kind.path(), METADATA, **({"limit": "1"} if few else {}))
 
 
-def unreadable(api: Cluster, seen: ServedObjects) -> list[Mismatch]:
+def unreadable(api: Cluster, served: ServedObjects) -> list[Mismatch]:
     """Return what the API serves and does not give, and what will keep it from it: dead converters, old versions."""
-    if not seen.metadata:
-        return [Mismatch("the API", "lists of objects", "none"), *seen.trouble]
-    return [*seen.trouble, *(one for crd in listed(api, CRD) for one in _definition(crd, api))]
+    if not served.metadata:
+        return [Mismatch("the API", "lists of objects", "none"), *served.trouble]
+    return [*served.trouble, *(mismatch for crd in listed(api, CRD) for mismatch in _definition(crd, api))]
 
 
 def _definition(crd: Json, api: Cluster) -> Iterator[Mismatch]:
@@ -248,7 +256,7 @@ def _definition(crd: Json, api: Cluster) -> Iterator[Mismatch]:
             yield Mismatch(where, kind, f"{condition.get('reason')}: {condition.get('message')}")
     if (wrong := _condition(crd, "NonStructuralSchema")).get("status") == "True":
         yield Mismatch(where, "a schema that the API server takes", str(wrong.get("message")))
-    unserved = sorted(set(status.get("storedVersions") or ()) - {one["name"] for one in spec["versions"]})
+    unserved = sorted(set(status.get("storedVersions") or ()) - {version["name"] for version in spec["versions"]})
     if unserved:
         yield Mismatch(where, "that every stored version can be read", f"no version {', '.join(unserved)}")
     client = ((spec.get("conversion") or {}).get("webhook") or {}).get("clientConfig") or {}
@@ -267,25 +275,30 @@ def _dead(api: Cluster, client: Mapping[str, Any]) -> str:
     pieces = api.list(
         ENDPOINT_SLICE, service["namespace"], labels=f"kubernetes.io/service-name={service['name']}"
     ).items
-    ends = [one for piece in pieces for one in piece.get("endpoints") or ()]
-    ready = [one for one in ends if (one.get("conditions") or {}).get("ready") is not False]
+    ends = [endpoint for piece in pieces for endpoint in piece.get("endpoints") or ()]
+    ready = [endpoint for endpoint in ends if (endpoint.get("conditions") or {}).get("ready") is not False]
     return "" if ready else f"{place} has no ready endpoint"
 
 
 def closed_webhooks(api: Cluster) -> list[Mismatch]:
     """Return webhooks that refuse because nobody answers, or that may refuse any pod of the system."""
-    found: list[Mismatch] = []
-    hooks = [(kind, one, hook) for kind in WEBHOOKS for one in listed(api, kind) for hook in one.get("webhooks") or ()]
-    for kind, one, hook in hooks:
-        where = f"{kind.kind} {one['metadata']['name']} ({hook['name']})"
+    mismatches: list[Mismatch] = []
+    hooks = [
+        (kind, configuration, hook)
+        for kind in WEBHOOKS
+        for configuration in listed(api, kind)
+        for hook in configuration.get("webhooks") or ()
+    ]
+    for kind, configuration, hook in hooks:
+        where = f"{kind.kind} {configuration['metadata']['name']} ({hook['name']})"
         if hook.get("failurePolicy", "Fail") != "Fail":
             continue
         if why := _dead(api, hook.get("clientConfig") or {}):
-            found.append(Mismatch(where, "an endpoint that answers: what it is for is refused without", why))
+            mismatches.append(Mismatch(where, "an endpoint that answers: what it is for is refused without", why))
         elif _catches_all(hook):
-            wanted = "that pods of kube-system start without it (namespaceSelector, failurePolicy Ignore)"
-            found.append(Mismatch(where, wanted, "every pod depends on it"))
-    return found
+            requirement = "that pods of kube-system start without it (namespaceSelector, failurePolicy Ignore)"
+            mismatches.append(Mismatch(where, requirement, "every pod depends on it"))
+    return mismatches
 
 
 WEBHOOKS = (MUTATING_WEBHOOK, VALIDATING_WEBHOOK)
@@ -304,28 +317,28 @@ def _catches_all(hook: Mapping[str, Any]) -> bool:
     )
 
 
-def undeletable(seen: ServedObjects, expected: ExpectedGuest, now: datetime | None = None) -> list[Mismatch]:
+def undeletable(served: ServedObjects, expected: ExpectedGuest, now: datetime | None = None) -> list[Mismatch]:
     """Return objects that are being deleted, and those that could not be: nobody takes away their finalizers."""
-    moment, found = now or datetime.now(UTC), list[Mismatch]()
+    moment, mismatches = now or datetime.now(UTC), list[Mismatch]()
     all_said = expected.leaves.admission is not None and expected.namespaces is not None
-    for kind, objects in sorted(seen.metadata.items()):
-        for one in objects if kind != NAMESPACE.kind else ():
-            meta = one["metadata"]
+    for kind, objects in sorted(served.metadata.items()):
+        for obj in objects if kind != NAMESPACE.kind else ():
+            meta = obj["metadata"]
             if OF_CHECKS.match(meta.get("namespace") or meta["name"]):
                 continue
-            held, where = meta.get("finalizers") or [], f"{kind} {_place(one)}"
+            held, where = meta.get("finalizers") or [], f"{kind} {_place(obj)}"
             ends = meta.get("deletionTimestamp")
             strange = sorted(set(held) - FINALIZERS)
             if ends is not None and datetime.fromisoformat(ends) < moment:
                 waits = f"it waits for {', '.join(held) or 'something else'} since {ends}"
-                found.append(Mismatch(where, "no deletion under way", waits))
+                mismatches.append(Mismatch(where, "no deletion under way", waits))
             elif strange and all_said and meta.get("namespace", "kube-system") in (expected.namespaces or ()):
-                wanted = "finalizers that a controller of the cluster takes away"
-                found.append(Mismatch(where, wanted, f"{', '.join(strange)}: it could never be deleted"))
+                requirement = "finalizers that a controller of the cluster takes away"
+                mismatches.append(Mismatch(where, requirement, f"{', '.join(strange)}: it could never be deleted"))
     if not all_said:
         why = "product.yml does not say what there may be (admission, namespaces)"
-        found.append(unjudged("finalizers that nobody takes away", why))
-    return found if seen.metadata else [Mismatch("the API", "lists of objects", "none")]
+        mismatches.append(unjudged("finalizers that nobody takes away", why))
+    return mismatches if served.metadata else [Mismatch("the API", "lists of objects", "none")]
 
 
 def lasting_tokens(
@@ -337,39 +350,43 @@ def lasting_tokens(
         namespaces: those of the cluster's own pods, whose accounts have no token without an end; None: not known.
     """
     latest = (now or datetime.now(UTC)) + TOKEN_LIFE + CLOCKS
-    secrets = [one for one in api.list(SECRET, fields=f"type={TOKEN_TYPE}").items if one.get("type") == TOKEN_TYPE]
-    found: list[Mismatch] = []
+    secrets = [
+        secret for secret in api.list(SECRET, fields=f"type={TOKEN_TYPE}").items if secret.get("type") == TOKEN_TYPE
+    ]
+    mismatches: list[Mismatch] = []
     for secret in secrets:
         where = f"Secret {secret['metadata']['namespace']}/{secret['metadata']['name']}"
         ends = base64.b64decode((secret.get("data") or {}).get("expiration", "")).decode()
         if not ends or datetime.fromisoformat(ends) > latest:
-            found.append(Mismatch(where, "a bootstrap token that expires within a day", ends or "no expiration"))
+            mismatches.append(Mismatch(where, "a bootstrap token that expires within a day", ends or "no expiration"))
     if namespaces is None:
         why = "product.yml does not say which namespaces are the cluster's own (namespaces)"
-        return [*found, unjudged("lasting tokens of accounts", why)]
+        return [*mismatches, unjudged("lasting tokens of accounts", why)]
     for secret in api.list(SECRET, fields=f"type={ACCOUNT_TYPE}").items:
         meta = secret["metadata"]
         if secret.get("type") == ACCOUNT_TYPE and meta["namespace"] in namespaces:
             where = f"Secret {meta['namespace']}/{meta['name']}"
-            found.append(Mismatch(where, "no token of a ServiceAccount that lasts for ever", "it exists"))
-    return found
+            mismatches.append(Mismatch(where, "no token of a ServiceAccount that lasts for ever", "it exists"))
+    return mismatches
 
 
 def _condition(obj: Json, kind: str) -> Json:
-    return next((one for one in obj.get("status", {}).get("conditions") or () if one["type"] == kind), {})
+    return next(
+        (condition for condition in obj.get("status", {}).get("conditions") or () if condition["type"] == kind), {}
+    )
 
 
 def _service(obj: Json) -> Mismatch:
-    seen = _condition(obj, "Available")
+    condition = _condition(obj, "Available")
     return Mismatch(
-        f"APIService {obj['metadata']['name']}", "Available", f"{seen.get('reason')}: {seen.get('message')}"
+        f"APIService {obj['metadata']['name']}", "Available", f"{condition.get('reason')}: {condition.get('message')}"
     )
 
 
 def _request(obj: Json) -> Mismatch:
     spec = obj["spec"]
-    seen = f"pending, of {spec.get('username')} for {spec.get('signerName')}"
-    return Mismatch(f"CertificateSigningRequest {obj['metadata']['name']}", "approved or denied", seen)
+    pending = f"pending, of {spec.get('username')} for {spec.get('signerName')}"
+    return Mismatch(f"CertificateSigningRequest {obj['metadata']['name']}", "approved or denied", pending)
 
 
 def _namespace(obj: Json) -> Mismatch:

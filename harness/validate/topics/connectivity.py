@@ -65,7 +65,7 @@ def changed_sources(probes: Probes, expected: ExpectedGuest) -> list[Mismatch]:
 
     Kubernetes' network model: pods communicate with all other pods without address translation.
     """
-    found: list[Mismatch] = []
+    mismatches: list[Mismatch] = []
 
     def dial(source: str, target: str) -> DialResult:
         return probes.dial(source, probes.dialled[target].address, HTTP_PORT, "clientip")
@@ -73,11 +73,11 @@ def changed_sources(probes: Probes, expected: ExpectedGuest) -> list[Mismatch]:
     answers = dial_all(pairs(expected), dial)
     for (source, target), answer in answers.items():
         own = probes.dialling[source].address
-        seen = [text.rpartition(":")[0].strip("[]") for text in answer.responses]
-        if not answer.unasked and (seen != [own] or answer.errors):
-            said = "; ".join(_short(answer.errors, 200)) or ", ".join(seen) or "no answer"
-            found.append(Mismatch(f"{source} -> {target}", f"the pod's own address {own} as source", said))
-    return [*unasked_probes(answers), *found]
+        sources = [text.rpartition(":")[0].strip("[]") for text in answer.responses]
+        if not answer.unasked and (sources != [own] or answer.errors):
+            observed = "; ".join(_short(answer.errors, 200)) or ", ".join(sources) or "no answer"
+            mismatches.append(Mismatch(f"{source} -> {target}", f"the pod's own address {own} as source", observed))
+    return [*unasked_probes(answers), *mismatches]
 
 
 def closed_off(probes: Probes, expected: ExpectedGuest, outside: str) -> list[Mismatch]:
@@ -89,12 +89,12 @@ def closed_off(probes: Probes, expected: ExpectedGuest, outside: str) -> list[Mi
     host, _, port = outside.rpartition(":")
     asked = [(node, outside) for node in expected.nodes]
     answers = dial_all(asked, lambda node, _: probes.dial(node, host.strip("[]"), int(port), "v2/"))
-    found = unasked_probes(answers)
+    mismatches = unasked_probes(answers)
     for (node, to), answer in answers.items():
         if not answer.unasked and (answer.errors or len(answer.responses) != 1):
-            said = "; ".join(_short(answer.errors, 200)) or repr(answer.responses)
-            found.append(Mismatch(f"{node} -> {to}", "an answer to a pod", said))
-    return found
+            message = "; ".join(_short(answer.errors, 200)) or repr(answer.responses)
+            mismatches.append(Mismatch(f"{node} -> {to}", "an answer to a pod", message))
+    return mismatches
 
 
 def unserved(probes: Probes, expected: ExpectedGuest, host: str, *, protocol: str = "http") -> list[Mismatch]:
@@ -109,17 +109,17 @@ def unserved(probes: Probes, expected: ExpectedGuest, host: str, *, protocol: st
         )
 
     answers = dial_all(asked, dial)
-    found = [*differs("the check", "backends", len(expected.nodes), len(backends)), *unasked_probes(answers)]
+    mismatches = [*differs("the check", "backends", len(expected.nodes), len(backends)), *unasked_probes(answers)]
     for (node, to), answer in answers.items():
         if answer.unasked:
             continue
         where = f"{node} -> {to}:{SERVICE_PORT}{'/udp' if protocol == 'udp' else ''}"
         if answer.errors:  # not all tries were made
-            seen = f"{'; '.join(sorted(set(answer.errors)))} (and {len(answer.responses)} answers before it)"
-            found.append(Mismatch(where, f"an answer to each of {tries} requests", seen))
+            message = f"{'; '.join(sorted(set(answer.errors)))} (and {len(answer.responses)} answers before it)"
+            mismatches.append(Mismatch(where, f"an answer to each of {tries} requests", message))
         else:
-            found += differs(where, f"answers to {tries} requests from", backends, sorted(set(answer.responses)))
-    return found
+            mismatches += differs(where, f"answers to {tries} requests from", backends, sorted(set(answer.responses)))
+    return mismatches
 
 
 def in_batches(tries: int, dial: Callable[[int], DialResult]) -> DialResult:
@@ -127,10 +127,10 @@ def in_batches(tries: int, dial: Callable[[int], DialResult]) -> DialResult:
     responses: list[str] = []
     some = 1
     while len(responses) < tries:
-        seen = dial(min(some, tries - len(responses)))
-        responses += seen.responses
-        if seen.unasked or seen.errors or not seen.responses:
-            return replace(seen, responses=tuple(responses))
+        batch = dial(min(some, tries - len(responses)))
+        responses += batch.responses
+        if batch.unasked or batch.errors or not batch.responses:
+            return replace(batch, responses=tuple(responses))
         some *= 2
     return DialResult(tuple(responses), ())
 
@@ -145,13 +145,15 @@ def closed_kubelets(probes: Probes, expected: ExpectedGuest) -> list[Mismatch]:
         return probes.dial(source, expected.addresses[target], KUBELET_PORT, "healthz")
 
     answers = dial_all(pairs(expected), dial)
-    found = unasked_probes(answers)
+    mismatches = unasked_probes(answers)
     for (source, target), answer in answers.items():
-        said = [*answer.responses, *answer.errors]
-        if not answer.unasked and not any(TLS_ERROR in text or "HTTPS" in text for text in said):
+        messages = [*answer.responses, *answer.errors]
+        if not answer.unasked and not any(TLS_ERROR in text or "HTTPS" in text for text in messages):
             where = f"{source} -> {expected.addresses[target]}:{KUBELET_PORT} ({target})"
-            found.append(Mismatch(where, "an answer of kubelet", "; ".join(_short(tuple(said), 200)) or "none"))
-    return found
+            mismatches.append(
+                Mismatch(where, "an answer of kubelet", "; ".join(_short(tuple(messages), 200)) or "none")
+            )
+    return mismatches
 
 
 def closed_node_ports(probes: Probes, expected: ExpectedGuest) -> list[Mismatch]:
@@ -163,15 +165,15 @@ def closed_node_ports(probes: Probes, expected: ExpectedGuest) -> list[Mismatch]
 
     asked = pairs(expected)
     answers = dial_all(asked, dial)
-    found = unasked_probes(answers)
+    mismatches = unasked_probes(answers)
     for (source, target), answer in answers.items():
         if answer.unasked:
             continue
         if len(answer.responses) != 1 or answer.responses[0] not in backends:
-            seen = "; ".join(answer.errors) or repr(answer.responses)
+            message = "; ".join(answer.errors) or repr(answer.responses)
             where = f"{source} -> {expected.addresses[target]}:{probes.node_port} ({target})"
-            found.append(Mismatch(where, f"one of {sorted(backends)}", seen))
-    return found
+            mismatches.append(Mismatch(where, f"one of {sorted(backends)}", message))
+    return mismatches
 
 
 def service_name(expected: ExpectedGuest) -> str:
@@ -208,11 +210,11 @@ def unreached(probes: Probes, api_services: Sequence[str], expected: ExpectedGue
     dialled = ask({name: {**NO_DIALS, "tcp": list(map(list, places))} for name in expected.nodes})
 
     def judge(name: str, answers: Sequence[Sequence[Any]]) -> list[Mismatch]:
-        found = _too_few(name, answers, len(places))
+        mismatches = _too_few(name, answers, len(places))
         for _, host, port, why in answers:
             if why:
-                found.append(Mismatch(f"{name} -> {places[host, port]} ({host}:{port})", "a connection", why))
-        return found
+                mismatches.append(Mismatch(f"{name} -> {places[host, port]} ({host}:{port})", "a connection", why))
+        return mismatches
 
     return on_every(expected.nodes, dialled, judge)
 
@@ -223,20 +225,20 @@ def cut_packets(probes: Probes, sizes: Mapping[str, int], expected: ExpectedGues
     Args:
         sizes: of the packets, by node.
     """
-    given = {}
+    dials = {}
     for name in expected.nodes:
-        given[name] = {**NO_DIALS, "echo": [[pod.address, UDP_PORT, sizes[name]] for pod in probes.dialled.values()]}
+        dials[name] = {**NO_DIALS, "echo": [[pod.address, UDP_PORT, sizes[name]] for pod in probes.dialled.values()]}
     nodes = {pod.address: node for node, pod in probes.dialled.items()}
 
     def judge(name: str, answers: Sequence[Sequence[Any]]) -> list[Mismatch]:
-        found = _too_few(name, answers, len(nodes))
+        mismatches = _too_few(name, answers, len(nodes))
         for _, host, _, size, why in answers:
             if why:
                 where = f"{name} -> pod on {nodes[host]} ({host}:{UDP_PORT}/udp)"
-                found.append(Mismatch(where, f"an answer to a packet of {size} bytes that may not be cut up", why))
-        return found
+                mismatches.append(Mismatch(where, f"an answer to a packet of {size} bytes that may not be cut up", why))
+        return mismatches
 
-    return on_every(expected.nodes, ask(given), judge)
+    return on_every(expected.nodes, ask(dials), judge)
 
 
 def packet_size(facts: NodeFacts, expected: ExpectedGuest) -> int:
@@ -263,20 +265,20 @@ def unanswered(servers: Mapping[str, str], name: str, expected: ExpectedGuest, a
     dialled = ask({node: {**NO_DIALS, "dns": asked} for node in expected.nodes})
 
     def judge(node: str, answers: Sequence[Sequence[Any]]) -> list[Mismatch]:
-        found = _too_few(node, answers, len(asked))
+        mismatches = _too_few(node, answers, len(asked))
         for _, server, _, way, why in answers:
             if why:
-                found.append(
+                mismatches.append(
                     Mismatch(f"{node} -> {servers[server]} ({server}:53/{way})", f"the address of {name}", why)
                 )
-        return found
+        return mismatches
 
-    found = [] if len(servers) > 1 else [Mismatch("the cluster", "a DNS Service and pods behind it", str(servers))]
-    return found + on_every(expected.nodes, dialled, judge)
+    mismatches = [] if len(servers) > 1 else [Mismatch("the cluster", "a DNS Service and pods behind it", str(servers))]
+    return mismatches + on_every(expected.nodes, dialled, judge)
 
 
-def _too_few(name: str, answers: Sequence[Any], wanted: int) -> list[Mismatch]:
-    return [] if len(answers) == wanted else [Mismatch(name, f"{wanted} answers", str(len(answers)))]
+def _too_few(name: str, answers: Sequence[Any], count: int) -> list[Mismatch]:
+    return [] if len(answers) == count else [Mismatch(name, f"{count} answers", str(len(answers)))]
 
 
 PATH = "client"  # of vmatrix's mirror: it answers with the address that it sees
@@ -302,17 +304,17 @@ def changed_outside(probes: Probes, mirror: Mirror, own: Mapping[str, str], expe
     host, port = _place(mirror)
     asked = [(name, mirror.http) for name in expected.nodes]
     answers = dial_all(asked, lambda name, _: probes.dial(name, host, port, PATH))
-    found = unasked_probes(answers)
+    mismatches = unasked_probes(answers)
     for (name, to), answer in answers.items():
-        seen = [_address(text) for text in answer.responses]
+        sources = [_address(text) for text in answer.responses]
         allowed = {own.get(name, "")}
         if expected.plugin is None:  # a network plugin that nobody describes may route pods' addresses outside
             allowed.add(probes.dialling[name].address)
-        if not answer.unasked and not (len(seen) == 1 and seen[0] and seen[0] in allowed):
-            said = ", ".join(filter(None, seen)) or "; ".join(answer.errors) or "no answer"
-            wanted = own.get(name) or "the address of its node"
-            found.append(Mismatch(f"a pod on {name} -> {to}", f"{wanted} as source", said))
-    return found
+        if not answer.unasked and not (len(sources) == 1 and sources[0] and sources[0] in allowed):
+            observed = ", ".join(filter(None, sources)) or "; ".join(answer.errors) or "no answer"
+            source = own.get(name) or "the address of its node"
+            mismatches.append(Mismatch(f"a pod on {name} -> {to}", f"{source} as source", observed))
+    return mismatches
 
 
 def _place(mirror: Mirror) -> tuple[str, int]:

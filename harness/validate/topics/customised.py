@@ -62,16 +62,20 @@ class CustomisedFacts:
 
 def customised_of(raw: Mapping[str, Any]) -> CustomisedFacts:
     """Read what machine/customised.py printed. Raises ValueError, KeyError or TypeError when it is malformed."""
-    seen = raw["scheduler"]
+    scheduler = raw["scheduler"]
     return CustomisedFacts(
         volumes={
-            program: {path: SeenVolume(*one) for path, one in there.items()}
+            program: {path: SeenVolume(*fields) for path, fields in there.items()}
             for program, there in raw["volumes"].items()
         },
         scheduler=None
-        if seen is None
+        if scheduler is None
         else SeenScheduler(
-            seen["file"], _content(seen["content"]), float(seen["newer"]), int(seen["status"]), seen["running"]
+            scheduler["file"],
+            _content(scheduler["content"]),
+            float(scheduler["newer"]),
+            int(scheduler["status"]),
+            scheduler["running"],
         ),
     )
 
@@ -102,8 +106,8 @@ def lacking(asked: Any, there: Any, path: str = "") -> Iterator[Lack]:
                 yield from lacking(value, known.get(str(key).lower()), f"{path}.{key}" if path else str(key))
     elif key := _merge_key(asked):
         by_name = _by(key, there)
-        for one in asked:
-            yield from lacking(one, by_name.get(one[key]), f"{path}[{one[key]}]")
+        for item in asked:
+            yield from lacking(item, by_name.get(item[key]), f"{path}[{item[key]}]")
     elif not same_setting(asked, there) and not (asked in (None, False) and not there):  # JSON leaves out what is false
         yield path, asked, there
 
@@ -112,31 +116,31 @@ def _merge_key(asked: Any) -> str:
     """Return the key by which a list is merged, "" for what is not such a list."""
     if not isinstance(asked, Sequence) or isinstance(asked, str) or not asked:
         return ""
-    return next((key for key in MERGE_KEYS if all(isinstance(one, Mapping) and key in one for one in asked)), "")
+    return next((key for key in MERGE_KEYS if all(isinstance(item, Mapping) and key in item for item in asked)), "")
 
 
 def _by(key: str, there: Any) -> dict[Any, Any]:
     rows = there if isinstance(there, Sequence) and not isinstance(there, str) else ()
-    found = {}
+    rows_by_name = {}
     for row in rows:
         if isinstance(row, Mapping):
             lowered = {str(name).lower(): value for name, value in row.items()}
-            found[lowered.get(key.lower())] = row
-    return found
+            rows_by_name[lowered.get(key.lower())] = row
+    return rows_by_name
 
 
 def unapplied(operations: Sequence[Mapping[str, Any]], there: Any) -> Iterator[Lack]:
     """Yield what is not as operations of JSON patches (RFC 6902) leave an object; others than these leave no trace."""
-    for one in operations:
-        path, name = str(one.get("path", "")), one.get("op")
-        seen = list(_at(there, path))
+    for operation in operations:
+        path, name = str(operation.get("path", "")), operation.get("op")
+        present = list(_at(there, path))
         if name in ("add", "replace"):
-            wanted = one.get("value")
+            item = operation.get("value")
             # an item that is added to a list has moved on where another was put before it
-            if wanted not in seen:
-                yield path, wanted, seen[0] if seen else None
-        elif name == "remove" and not path.rpartition("/")[2].isdigit() and seen and seen[0] is not None:
-            yield path, None, seen[0]
+            if item not in present:
+                yield path, item, present[0] if present else None
+        elif name == "remove" and not path.rpartition("/")[2].isdigit() and present and present[0] is not None:
+            yield path, None, present[0]
 
 
 def _at(there: Any, pointer: str) -> Iterator[Any]:
@@ -161,17 +165,19 @@ DNS_SELECTOR = ("k8s-app", "kube-dns")
 
 def unpatched_pods(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
     """Return static pods that run without a patch of the cell's."""
-    found: list[Mismatch] = []
+    mismatches: list[Mismatch] = []
     pods, judged = by_name(view.system_pods), False
     for program, static in static_by_view(view, expected).items():
         patches = patches_of(program, expected.variables)
         for node in expected.control_plane if static and patches else ():
             judged, name = True, f"{program}-{node}"
             there = pods.get(name)
-            found += _lacks(f"pod {name}", patches, there) if there else [Mismatch(f"pod {name}", "to exist", "none")]
+            mismatches += (
+                _lacks(f"pod {name}", patches, there) if there else [Mismatch(f"pod {name}", "to exist", "none")]
+            )
     if not judged:
         return [unjudged("patches of static pods", "the cell has none for a program that is one", whole=True)]
-    return found
+    return mismatches
 
 
 def unpatched_kubelets(
@@ -186,12 +192,12 @@ def unpatched_kubelets(
     if not patches:
         return [unjudged("patches of kubelets", "the cell has none", whole=True)]
 
-    def judge(name: str, seen: Mapping[str, Any]) -> Iterator[Mismatch]:
-        yield from _lacks(f"{name} kubelet", patches, seen)
+    def judge(name: str, settings_of_node: Mapping[str, Any]) -> Iterator[Mismatch]:
+        yield from _lacks(f"{name} kubelet", patches, settings_of_node)
 
-    said = [Mismatch(f"{name} kubelet", "its configuration", why) for name, why in silent.items()]
+    mismatches = [Mismatch(f"{name} kubelet", "its configuration", why) for name, why in silent.items()]
     asked = tuple(name for name in expected.nodes if name not in silent)
-    return said + (on_every(asked, settings, judge) if asked else [])
+    return mismatches + (on_every(asked, settings, judge) if asked else [])
 
 
 def unpatched_dns(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
@@ -203,24 +209,24 @@ def unpatched_dns(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
     deployment = view.find(view.deployments, namespace, name)
     if deployment is None:
         return [Mismatch(f"Deployment {namespace}/{name}", "to exist", "none")]
-    found = list(_lacks(f"Deployment {namespace}/{name}", patches, deployment))
+    mismatches = list(_lacks(f"Deployment {namespace}/{name}", patches, deployment))
     label, value = DNS_SELECTOR
     pods = [pod for pod in view.system_pods if pod["metadata"].get("labels", {}).get(label) == value]
     if not pods:
-        found.append(Mismatch(f"Deployment {namespace}/{name}", "pods", "none"))
+        mismatches.append(Mismatch(f"Deployment {namespace}/{name}", "pods", "none"))
     # a merge patch replaces whole lists, to which the API adds its defaults
     templates = [p.content.get("spec", {}).get("template", {}) for p in patches if p.kind == "strategic"]
     for pod in pods:
         for template in filter(None, templates):
-            found += _mismatches(f"pod {pod['metadata']['name']}", lacking(template, pod))
-    return found
+            mismatches += _mismatches(f"pod {pod['metadata']['name']}", lacking(template, pod))
+    return mismatches
 
 
 def _lacks(where: str, patches: list[Patch], there: Json | Mapping[str, Any]) -> Iterator[Mismatch]:
     for patch in patches:
         lacks = unapplied(patch.content, there) if patch.kind == "json" else lacking(patch.content, there)
-        for one in _mismatches(where, lacks):
-            yield Mismatch(one.where, f"{one.expected}, as of the patch {patch.name}", one.seen)
+        for mismatch in _mismatches(where, lacks):
+            yield Mismatch(mismatch.where, f"{mismatch.expected}, as of the patch {patch.name}", mismatch.seen)
 
 
 def _mismatches(where: str, lacks: Iterator[tuple[str, Any, Any]]) -> Iterator[Mismatch]:
@@ -233,10 +239,10 @@ NEWER_SECONDS = 2.0  # what clocks and times of files may differ by
 OF_THE_FILE = ("apiVersion", "kind")  # which the scheduler does not report
 
 
-def other_scheduler(seen: Mapping[str, CustomisedFacts], expected: ExpectedGuest) -> list[Mismatch]:
+def other_scheduler(customised: Mapping[str, CustomisedFacts], expected: ExpectedGuest) -> list[Mismatch]:
     """Return schedulers with another file, with a file that they have not read, and with other settings in effect."""
-    given = expected.variables.get(SCHEDULER) or {}
-    wanted = _merged({**OWN_SCHEDULER, **hardened_scheduler(expected.variables)}, given)
+    overrides = expected.variables.get(SCHEDULER) or {}
+    configuration = _merged({**OWN_SCHEDULER, **hardened_scheduler(expected.variables)}, overrides)
 
     def judge(name: str, facts: CustomisedFacts) -> Iterator[Mismatch]:
         where, there = f"{name} kube-scheduler", facts.scheduler
@@ -244,30 +250,32 @@ def other_scheduler(seen: Mapping[str, CustomisedFacts], expected: ExpectedGuest
             yield Mismatch(where, "a running process", "none")
             return
         yield from differs(where, "--config", SCHEDULER_FILE, there.file or None)
-        yield from differs(f"{where} {SCHEDULER_FILE}", "the content", wanted, there.content)
+        yield from differs(f"{where} {SCHEDULER_FILE}", "the content", configuration, there.content)
         if there.newer > NEWER_SECONDS:
             late = f"the file is {there.newer:.0f} s newer than the process"
             yield Mismatch(where, f"a start after {SCHEDULER_FILE} had changed", late)
         if there.status != OK:
             yield Mismatch(f"{where} /configz", str(OK), str(there.status))
             return
-        told = {key: value for key, value in wanted.items() if key not in OF_THE_FILE}
+        told = {key: value for key, value in configuration.items() if key not in OF_THE_FILE}
         for path, asked, running in lacking(told, there.running):
             yield Mismatch(f"{where} /configz", f"{path} {asked!r}", repr(running))
 
-    return on_every(expected.control_plane, {n: seen[n] for n in expected.control_plane if n in seen}, judge)
+    return on_every(
+        expected.control_plane, {n: customised[n] for n in expected.control_plane if n in customised}, judge
+    )
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    found = dict(below)
+    merged = dict(below)
     for key, value in above.items():
-        under = found.get(key)
+        under = merged.get(key)
         both = isinstance(value, Mapping) and isinstance(under, Mapping)
-        found[key] = _merged(under, value) if both else value  # type: ignore[arg-type]
-    return found
+        merged[key] = _merged(under, value) if both else value  # type: ignore[arg-type]
+    return merged
 
 
-def other_volumes(seen: Mapping[str, CustomisedFacts], expected: ExpectedGuest) -> list[Mismatch]:
+def other_volumes(customised: Mapping[str, CustomisedFacts], expected: ExpectedGuest) -> list[Mismatch]:
     """Return volumes that a running program does not have, has from elsewhere, or may write to and should not."""
     asked = {program: volumes_of(program, expected.variables) for program in VOLUMES}
     if not any(asked.values()):
@@ -280,12 +288,14 @@ def other_volumes(seen: Mapping[str, CustomisedFacts], expected: ExpectedGuest) 
                 yield Mismatch(f"{name} {program}", "a running process", "none")
                 continue
             for volume in volumes:
-                path, one = volume["mountPath"], there.get(volume["mountPath"])
+                path, mounted = volume["mountPath"], there.get(volume["mountPath"])
                 where, outside = f"{name} {program} {path}", f"{volume['hostPath']} of the machine"
-                if one is None or not one.same:
-                    yield Mismatch(where, outside, one.why or "something else" if one else "nothing")
-                elif one.read_only != bool(volume.get("readOnly", False)):
+                if mounted is None or not mounted.same:
+                    yield Mismatch(where, outside, mounted.why or "something else" if mounted else "nothing")
+                elif mounted.read_only != bool(volume.get("readOnly", False)):
                     words = {True: "read-only", False: "to be written to"}
-                    yield Mismatch(where, words[not one.read_only], words[one.read_only])
+                    yield Mismatch(where, words[not mounted.read_only], words[mounted.read_only])
 
-    return on_every(expected.control_plane, {n: seen[n] for n in expected.control_plane if n in seen}, judge)
+    return on_every(
+        expected.control_plane, {n: customised[n] for n in expected.control_plane if n in customised}, judge
+    )

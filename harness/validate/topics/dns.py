@@ -56,13 +56,13 @@ def wrong_corefile(data: Mapping[str, str], expected: ExpectedGuest) -> list[Mis
         return [Mismatch("ConfigMap kube-system/coredns", f"the key {FILE}", ", ".join(data) or "no keys")]
     cache = str(expected.variables.get("cluster_coredns_cache_seconds", CACHE_SECONDS))
     words = {"{domain}": expected.dns_domain, "{cache}": cache}
-    wanted = [_filled(line, words) for line in LINES]
+    expected_lines = [_filled(line, words) for line in LINES]
     there = [" ".join(line.partition("#")[0].split()) for line in data[FILE].splitlines()]
     there = [line for line in there if line]
-    missing = [line for line in wanted if line not in there]
-    strange = [line for line in there if line not in wanted]
+    missing = [line for line in expected_lines if line not in there]
+    strange = [line for line in there if line not in expected_lines]
     if not missing and not strange:
-        same = there == wanted
+        same = there == expected_lines
         return [] if same else [Mismatch(FILE, "kubeadm's order of lines", "another one, or a line twice")]
     return [
         *(Mismatch(FILE, f"the line `{line}`", "no such line") for line in missing),
@@ -92,7 +92,7 @@ def wrong_services(api: Cluster, expected: ExpectedGuest) -> list[Mismatch]:
     """
     spaces = expected.namespaces or frozenset()  # where nobody says, others' Services may lead anywhere
     dns = dns_service(api, expected)
-    own = {(one["metadata"]["namespace"], one["metadata"]["name"]) for one in api.list(SERVICE).items}
+    own = {(service["metadata"]["namespace"], service["metadata"]["name"]) for service in api.list(SERVICE).items}
     own = {(space, name) for space, name in own if space in spaces or (space, name) == (DEFAULT, API)}
     if dns is not None:
         own.add((dns["metadata"]["namespace"], dns["metadata"]["name"]))
@@ -100,14 +100,14 @@ def wrong_services(api: Cluster, expected: ExpectedGuest) -> list[Mismatch]:
 
 
 def _dead_endpoints(api: Cluster, own: set[tuple[str, str]], expected: ExpectedGuest) -> Iterator[Mismatch]:
-    pods = {(one["metadata"]["namespace"], address) for one in api.list(POD).items for address in addresses_of(one)}
+    pods = {(pod["metadata"]["namespace"], address) for pod in api.list(POD).items for address in addresses_of(pod)}
     machines = {*expected.addresses.values(), *expected.ipv6_addresses.values()}
     for piece in api.list(ENDPOINT_SLICE).items:
         space = piece["metadata"]["namespace"]
         name = (piece["metadata"].get("labels") or {}).get(NAME, "")
         if (space, name) not in own:
             continue
-        for address in (one for endpoint in piece.get("endpoints") or () for one in endpoint["addresses"]):
+        for address in (address for endpoint in piece.get("endpoints") or () for address in endpoint["addresses"]):
             if address not in machines and (space, address) not in pods:
                 where = f"Service {space}/{name} (EndpointSlice {piece['metadata']['name']})"
                 yield Mismatch(where, "endpoints that are pods of its namespace or machines", address)
@@ -128,7 +128,7 @@ def _strange_dns(dns: Json | None, expected: ExpectedGuest) -> Iterator[Mismatch
             yield Mismatch(where, f"no {key}", str(spec[key]))
     for key, value in DEFAULTS.items():
         yield from differs(where, key, value, spec.get(key, value))
-    ports = {(one.get("protocol", "TCP"), one["port"]) for one in spec.get("ports", ())}
+    ports = {(port.get("protocol", "TCP"), port["port"]) for port in spec.get("ports", ())}
     yield from differs(where, "ports", sorted(PORTS), sorted(ports))
 
 
@@ -139,9 +139,9 @@ WORDS = {-1: "no answer", 2: "SERVFAIL", 5: "REFUSED"}
 def answering(setups: Mapping[str, MachineSetup], name: str, expected: ExpectedGuest, ask: Ask) -> dict[str, str]:
     """Return the name server that answers for a name outside of the cluster, by node; without nodes that have none."""
     asked = {node: [[server, name] for server in setups[node].resolvers] for node in expected.nodes if node in setups}
-    answers = ask({node: {**NO_DIALS, "code": given} for node, given in asked.items()})
-    found = {node: [server for _, server, _, code in rows if code in ANSWERS] for node, rows in answers.items()}
-    return {node: servers[0] for node, servers in found.items() if servers}
+    answers = ask({node: {**NO_DIALS, "code": queries} for node, queries in asked.items()})
+    answered = {node: [server for _, server, _, code in rows if code in ANSWERS] for node, rows in answers.items()}
+    return {node: servers[0] for node, servers in answered.items() if servers}
 
 
 def not_passed_on(
@@ -156,13 +156,13 @@ def not_passed_on(
     """
     nodes = [node for node in expected.nodes if node in own]
     answers = ask({node: {**NO_DIALS, "code": [[server, name] for server in servers]} for node in nodes})
-    found = [] if len(servers) > 1 else [Mismatch("the cluster", "a DNS Service and pods behind it", str(servers))]
+    mismatches = [] if len(servers) > 1 else [Mismatch("the cluster", "a DNS Service and pods behind it", str(servers))]
     for node in nodes:
         rows = answers.get(node, ())
-        found += differs(node, "answers", len(servers), len(rows))
+        mismatches += differs(node, "answers", len(servers), len(rows))
         for _, server, _, code in rows:
             if code not in ANSWERS:
-                wanted = f"an answer for {name}, as {own[node]} gives it to the machine"
+                requirement = f"an answer for {name}, as {own[node]} gives it to the machine"
                 where = f"{node} -> {servers[server]} ({server}:53)"
-                found.append(Mismatch(where, wanted, WORDS.get(code, f"code {code}")))
-    return found
+                mismatches.append(Mismatch(where, requirement, WORDS.get(code, f"code {code}")))
+    return mismatches

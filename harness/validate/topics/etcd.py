@@ -57,8 +57,8 @@ def filling(name: str, view: EtcdView, expected: ExpectedGuest) -> Iterator[Mism
     if not quota:
         yield unjudged(f"{name}'s quota", "its etcd does not say it, as before etcd 3.6", whole=True)
     elif 0 < quota * FULL_PERCENT < view.size * 100:
-        seen = f"{view.size} bytes of {quota}; {REMEDIES['NOSPACE']}, or raise quota-backend-bytes"
-        yield Mismatch(name, f"etcd's file fills at most {FULL_PERCENT}% of its quota", seen)
+        usage = f"{view.size} bytes of {quota}; {REMEDIES['NOSPACE']}, or raise quota-backend-bytes"
+        yield Mismatch(name, f"etcd's file fills at most {FULL_PERCENT}% of its quota", usage)
 
 
 @where_it_runs
@@ -66,13 +66,13 @@ def filling(name: str, view: EtcdView, expected: ExpectedGuest) -> Iterator[Mism
 def wrong_members(name: str, view: EtcdView, expected: ExpectedGuest) -> Iterator[Mismatch]:
     """Return where a member's list is not exactly the inventory's etcd group: by name and peer URL, started, voting."""
     named = expected.leaves.etcd.member_names is not None  # else told by their addresses; `started` has a name too
-    wanted = [f"{name} at {url_of(expected, name)}" if named else url_of(expected, name) for name in expected.etcd]
-    seen = [
+    inventory = [f"{name} at {url_of(expected, name)}" if named else url_of(expected, name) for name in expected.etcd]
+    members = [
         f"{member.name or 'unnamed'} at {', '.join(member.peer_urls)}" if named else ", ".join(member.peer_urls)
         for member in view.members
     ]
-    yield from same_set(name, "members", wanted, seen)
-    yield from differs(name, "number of members", len(wanted), len(seen))
+    yield from same_set(name, "members", inventory, members)
+    yield from differs(name, "number of members", len(inventory), len(members))
     for member in view.members:
         who = f"{name}'s list, {member.name or ', '.join(member.peer_urls)}"
         yield from differs(who, "started", True, member.started)

@@ -66,52 +66,52 @@ SIGNER = "kubernetes.io/kube-apiserver-client"
 SIGNED_SECONDS = 20.0  # a controller manager signs within a second, one that has just started after its lease of 15
 
 
-def found_keys(seen: Seen, expected: ExpectedGuest) -> list[Mismatch]:
+def found_keys(machines: Seen, expected: ExpectedGuest) -> list[Mismatch]:
     """Return files of machines that hold the key of a CA."""
     folder = _folder(expected)
 
-    def judge(name: str, one: MachineAuthority) -> Iterator[Mismatch]:
+    def judge(name: str, machine: MachineAuthority) -> Iterator[Mismatch]:
         for path in _authorities(name, folder, expected):
-            if path not in one.authorities:
-                yield Mismatch(f"{name} {path}", "the certificate of a CA", one.unread.get(path, "none"))
-        if not one.keys:  # every machine has its kubelet's
+            if path not in machine.authorities:
+                yield Mismatch(f"{name} {path}", "the certificate of a CA", machine.unread.get(path, "none"))
+        if not machine.keys:  # every machine has its kubelet's
             yield Mismatch(name, "private keys in the places that are looked at", "none")
-        for path, authorities in sorted(one.fits.items()):
+        for path, authorities in sorted(machine.fits.items()):
             yield Mismatch(f"{name} {path}", "no key of a CA", f"it has the key of {', '.join(authorities)}")
 
-    return on_every(expected.machines, seen, judge)
+    return on_every(expected.machines, machines, judge)
 
 
-def foreign_certificates(seen: Seen, expected: ExpectedGuest) -> list[Mismatch]:
+def foreign_certificates(machines: Seen, expected: ExpectedGuest) -> list[Mismatch]:
     """Return certificates that are missing, or that the CA they belong to has not signed."""
     folder = _folder(expected)
 
-    def judge(name: str, one: MachineAuthority) -> Iterator[Mismatch]:
-        wanted = _wanted(name, folder, expected)
-        if FIRST_CONF in one.issued:
-            wanted[FIRST_CONF] = f"{folder}/{AUTHORITIES[0]}"
-        for path, authority in sorted(wanted.items()):
-            certificate, signer = one.issued.get(path), one.authorities.get(authority)
+    def judge(name: str, machine: MachineAuthority) -> Iterator[Mismatch]:
+        authorities = _wanted(name, folder, expected)
+        if FIRST_CONF in machine.issued:
+            authorities[FIRST_CONF] = f"{folder}/{AUTHORITIES[0]}"
+        for path, authority in sorted(authorities.items()):
+            certificate, signer = machine.issued.get(path), machine.authorities.get(authority)
             if certificate is None or signer is None:
                 missing = path if certificate is None else authority
-                yield Mismatch(f"{name} {missing}", "a certificate", one.unread.get(missing, "none"))
+                yield Mismatch(f"{name} {missing}", "a certificate", machine.unread.get(missing, "none"))
             elif not certificate.signed_by(signer):
                 yield Mismatch(f"{name} {path}", f"a certificate that {authority} has signed", certificate.subject)
 
-    return on_every(expected.machines, seen, judge)
+    return on_every(expected.machines, machines, judge)
 
 
-def strange_authorities(seen: Seen, expected: ExpectedGuest) -> list[Mismatch]:
+def strange_authorities(machines: Seen, expected: ExpectedGuest) -> list[Mismatch]:
     """Return machines whose cluster's CA is another one than the first control plane's."""
-    path, first = f"{_folder(expected)}/ca.crt", seen.get(expected.control_plane[0])
-    wanted = first.authorities.get(path) if first is not None else None
+    path, first = f"{_folder(expected)}/ca.crt", machines.get(expected.control_plane[0])
+    cluster_ca = first.authorities.get(path) if first is not None else None
 
-    def judge(name: str, one: MachineAuthority) -> Iterator[Mismatch]:
-        there = one.authorities.get(path)
-        if there is None or wanted is None or there.pem != wanted.pem:
+    def judge(name: str, machine: MachineAuthority) -> Iterator[Mismatch]:
+        there = machine.authorities.get(path)
+        if there is None or cluster_ca is None or there.pem != cluster_ca.pem:
             yield Mismatch(f"{name} {path}", f"the CA of {expected.control_plane[0]}", "another one, or none")
 
-    return on_every(expected.nodes, seen, judge)
+    return on_every(expected.nodes, machines, judge)
 
 
 def signed_request(api: Cluster) -> list[Mismatch]:
@@ -137,7 +137,7 @@ def _judged(api: Cluster) -> list[Mismatch]:
     try:
         until(probe, deadline=Deadline.after(SIGNED_SECONDS), what=f"{where} to be signed", interval=1.0)
     except TimedOut:
-        kinds = [one["type"] for one in last[0].get("status", {}).get("conditions") or ()]
+        kinds = [condition["type"] for condition in last[0].get("status", {}).get("conditions") or ()]
         return [] if kinds == ["Approved"] else [Mismatch(where, "Approved alone", ", ".join(kinds) or "none")]
     return [Mismatch(where, f"no certificate within {SIGNED_SECONDS:.0f} s of its approval", "the cluster signed it")]
 
@@ -156,8 +156,8 @@ def _request() -> Json:
 
 
 def _approval() -> Json:
-    said = {"reason": "Check", "message": "whether the cluster signs it"}
-    return {"type": "Approved", "status": "True", **said}
+    reason = {"reason": "Check", "message": "whether the cluster signs it"}
+    return {"type": "Approved", "status": "True", **reason}
 
 
 def _encoded(text: bytes) -> str:
@@ -170,19 +170,19 @@ def _folder(expected: ExpectedGuest) -> str:
 
 def _authorities(name: str, folder: str, expected: ExpectedGuest) -> list[str]:
     if name in expected.control_plane:
-        return [f"{folder}/{one}" for one in AUTHORITIES]
-    wanted = (AUTHORITIES[0] if name in expected.nodes else "", AUTHORITIES[2] if name in expected.etcd else "")
-    return [f"{folder}/{one}" for one in wanted if one]
+        return [f"{folder}/{file}" for file in AUTHORITIES]
+    files = (AUTHORITIES[0] if name in expected.nodes else "", AUTHORITIES[2] if name in expected.etcd else "")
+    return [f"{folder}/{file}" for file in files if file]
 
 
 def _wanted(name: str, folder: str, expected: ExpectedGuest) -> dict[str, str]:
     """Return the certificates that a machine must have, each with that of its CA."""
-    cluster, front, etcd = (f"{folder}/{one}" for one in AUTHORITIES)
-    found = {KUBELET_CONF: cluster, KUBELET_PAIR: cluster} if name in expected.nodes else {}
+    cluster, front, etcd = (f"{folder}/{file}" for file in AUTHORITIES)
+    signers = {KUBELET_CONF: cluster, KUBELET_PAIR: cluster} if name in expected.nodes else {}
     if name in expected.control_plane:
-        found |= {f"/etc/kubernetes/{one}": cluster for one in CONFS}
+        signers |= {f"/etc/kubernetes/{file}": cluster for file in CONFS}
         for names, authority in ((OF_CLUSTER, cluster), (OF_FRONT_PROXY, front), (OF_ETCD_CLIENT, etcd)):
-            found |= {f"{folder}/{one}": authority for one in names}
+            signers |= {f"{folder}/{file}": authority for file in names}
     if name in expected.etcd:
-        found |= {f"{folder}/{one}": etcd for one in (*OF_ETCD_CLIENT, *OF_ETCD)}
-    return found
+        signers |= {f"{folder}/{file}": etcd for file in (*OF_ETCD_CLIENT, *OF_ETCD)}
+    return signers

@@ -27,20 +27,20 @@ NEWER_SECONDS = 3.0  # files are written just before a program starts, and clock
 def open_files(files: Files, expected: ExpectedGuest) -> list[Mismatch]:
     """Return files of the cluster that others may read or change, and those that a machine must not have."""
     strict = expected.leaves.kubeadm is not None  # kubeadm writes keys for root alone; other products for a group
-    if files and not strict and not any(one.secret for seen in files.values() for one in seen.files.values()):
+    if files and not strict and not any(file.secret for machine in files.values() for file in machine.files.values()):
         return [unjudged("who may read private keys", "there are none in the places that checks know", whole=True)]
 
-    def judge(name: str, seen: MachineFiles) -> Iterator[Mismatch]:
-        if strict and name in expected.nodes and not any(one.secret for one in seen.files.values()):
+    def judge(name: str, machine: MachineFiles) -> Iterator[Mismatch]:
+        if strict and name in expected.nodes and not any(file.secret for file in machine.files.values()):
             yield Mismatch(name, "a private key of kubelet's", "none in the places that checks know")
-        for path, one in sorted(seen.files.items()):
-            forbidden = _forbidden(one, strict=strict)
-            if one.mode & forbidden:
-                yield Mismatch(f"{name} {path}", f"permissions {one.mode & ~forbidden:04o}", f"{one.mode:04o}")
-            if strict and one.owner != ROOT:
-                yield Mismatch(f"{name} {path}", "owner 0 (root)", str(one.owner))
+        for path, file in sorted(machine.files.items()):
+            forbidden = _forbidden(file, strict=strict)
+            if file.mode & forbidden:
+                yield Mismatch(f"{name} {path}", f"permissions {file.mode & ~forbidden:04o}", f"{file.mode:04o}")
+            if strict and file.owner != ROOT:
+                yield Mismatch(f"{name} {path}", "owner 0 (root)", str(file.owner))
             theirs = PurePath(path).name in OF_CONTROL_PLANES or (strict and path.endswith(OF_PEOPLE))
-            if name in expected.workers and theirs and one.kind == "file":
+            if name in expected.workers and theirs and file.kind == "file":
                 yield Mismatch(f"{name} {path}", "no such file on a worker", "it exists")
 
     return on_every(expected.machines, files, judge)
@@ -49,10 +49,10 @@ def open_files(files: Files, expected: ExpectedGuest) -> list[Mismatch]:
 def closed_folders(files: Files, expected: ExpectedGuest) -> list[Mismatch]:
     """Return places that programs cannot write to or run from, soon cannot any more, or that a boot empties."""
 
-    def judge(name: str, seen: MachineFiles) -> Iterator[Mismatch]:
-        if not seen.written:
+    def judge(name: str, machine: MachineFiles) -> Iterator[Mismatch]:
+        if not machine.written:
             yield Mismatch(name, "folders that programs write to", "none")
-        for path, room in sorted(seen.written.items()):
+        for path, room in sorted(machine.written.items()):
             if room.closed:
                 yield Mismatch(f"{name} {path}", "a place that can be written to", room.closed)
             for file in room.locked:
@@ -68,51 +68,57 @@ def closed_folders(files: Files, expected: ExpectedGuest) -> list[Mismatch]:
     return on_every(expected.machines, files, judge)
 
 
-def _forbidden(one: FileRights, *, strict: bool) -> int:
+def _forbidden(file: FileRights, *, strict: bool) -> int:
     """Return the permissions that a file must not have."""
-    if one.kind == "socket":  # whoever may write to it may connect (unix(7))
-        return OTHERS if one.mode & stat.S_IWOTH else 0
-    if one.kind == "place":
+    if file.kind == "socket":  # whoever may write to it may connect (unix(7))
+        return OTHERS if file.mode & stat.S_IWOTH else 0
+    if file.kind == "place":
         return OTHERS_WRITE if strict else OTHERS_WRITE & OTHERS
-    if one.kind == "above":
-        return 0 if one.mode & stat.S_ISVTX else OTHERS_WRITE & OTHERS  # in /tmp, nobody replaces what is another's
-    if one.kind == "data":
+    if file.kind == "above":
+        return 0 if file.mode & stat.S_ISVTX else OTHERS_WRITE & OTHERS  # in /tmp, nobody replaces what is another's
+    if file.kind == "data":
         return NOT_OWNER if strict else OTHERS_WRITE & OTHERS
-    if one.kind == "folder":
+    if file.kind == "folder":
         return OTHERS_WRITE if strict else OTHERS_WRITE & OTHERS
-    return (NOT_OWNER if strict else OTHERS) if one.secret else OTHERS_WRITE
+    return (NOT_OWNER if strict else OTHERS) if file.secret else OTHERS_WRITE
 
 
 def outdated_processes(files: Files, expected: ExpectedGuest) -> list[Mismatch]:
     """Return programs that were not restarted after a file that they read changed, or that run another file."""
-    if files and expected.leaves.kubelet.unit is None and not any(seen.newer for seen in files.values()):
+    if files and expected.leaves.kubelet.unit is None and not any(machine.newer for machine in files.values()):
         return [unjudged("whether programs are older than their files", "none of a known name runs", whole=True)]
 
-    def judge(name: str, seen: MachineFiles) -> Iterator[Mismatch]:
-        for program, newer in seen.newer.items():
+    def judge(name: str, machine: MachineFiles) -> Iterator[Mismatch]:
+        for program, newer in machine.newer.items():
             for path, seconds in sorted(newer.items()):
                 if seconds > NEWER_SECONDS:
                     late = f"the file is {seconds:.0f} s newer than the process"
                     yield Mismatch(f"{name} {program}", f"a start after {path} had changed", late)
-        for program, one in seen.executables.items():
-            said = expected.leaves.kubelet.unit if program == "kubelet" else expected.leaves.runtime_unit
-            if one.own is False or (said is not None and one.same is False):
-                yield Mismatch(f"{name} {program}", f"a process that runs {one.found or 'its file'}", one.runs)
+        for program, executable in machine.executables.items():
+            unit = expected.leaves.kubelet.unit if program == "kubelet" else expected.leaves.runtime_unit
+            if executable.own is False or (unit is not None and executable.same is False):
+                yield Mismatch(
+                    f"{name} {program}", f"a process that runs {executable.found or 'its file'}", executable.runs
+                )
 
     return on_every(expected.machines, files, judge)
 
 
 @of_each("machines")
-def wrong_systems(name: str, seen: MachineFiles, expected: ExpectedGuest) -> Iterator[Mismatch]:
+def wrong_systems(name: str, machine: MachineFiles, expected: ExpectedGuest) -> Iterator[Mismatch]:
     """Return machines with another operating system than their image has."""
-    wanted = expected.systems[name]
-    if wanted is None:
+    system = expected.systems[name]
+    if system is None:
         yield unjudged(f"the operating system of {name}", "images.yml does not have its image")
         return
-    there = {key: seen.os_release.get(key, "") for key in ("ID", "VERSION_ID", "VERSION_CODENAME")}
-    alike = wanted[0] in there["ID"] or (there["ID"] and there["ID"] in wanted[0])
-    one, other = f"{there['VERSION_ID']}.", f"{wanted[1]}."
-    version = one.startswith(other) or other.startswith(one) or wanted[1] == there["VERSION_CODENAME"]
+    there = {key: machine.os_release.get(key, "") for key in ("ID", "VERSION_ID", "VERSION_CODENAME")}
+    alike = system[0] in there["ID"] or (there["ID"] and there["ID"] in system[0])
+    observed_version, other = f"{there['VERSION_ID']}.", f"{system[1]}."
+    version = (
+        observed_version.startswith(other)
+        or other.startswith(observed_version)
+        or system[1] == there["VERSION_CODENAME"]
+    )
     if not alike or not version:
-        said = f"{there['ID']} {there['VERSION_ID']}".strip()
-        yield Mismatch(name, f"{wanted[0]} {wanted[1]}, as of its image", said or "no /etc/os-release")
+        observed = f"{there['ID']} {there['VERSION_ID']}".strip()
+        yield Mismatch(name, f"{system[0]} {system[1]}, as of its image", observed or "no /etc/os-release")

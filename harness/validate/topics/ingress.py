@@ -153,12 +153,12 @@ class PublishedIngresses:
     api: Cluster
     certificates: dict[str, bytes] = field(default_factory=dict)
 
-    def give(self, wanted: Given) -> None:
+    def give(self, desired: Given) -> None:
         """Let an Ingress be as given, whether it is there or not."""
-        if self.api.get(INGRESS, wanted.name, NAME) is None:
-            self.api.create(INGRESS, _ingress(wanted))
+        if self.api.get(INGRESS, desired.name, NAME) is None:
+            self.api.create(INGRESS, _ingress(desired))
         else:
-            self.api.replace(INGRESS, _ingress(wanted))
+            self.api.replace(INGRESS, _ingress(desired))
 
     def take(self, name: str) -> None:
         """Take an Ingress away."""
@@ -176,7 +176,7 @@ class PublishedIngresses:
 
     def addresses(self) -> Mapping[str, list[str]]:
         """Return what the status of each Ingress shows: addresses and names."""
-        return {one["metadata"]["name"]: _shown(one) for one in self.api.list(INGRESS, NAME).items}
+        return {ingress["metadata"]["name"]: _shown(ingress) for ingress in self.api.list(INGRESS, NAME).items}
 
     def stand_behind(self, service: str, pod: str) -> None:
         """Let a pod be the one behind a Service."""
@@ -201,8 +201,8 @@ def place(api: Cluster, nodes: tuple[str, ...], image: str, timeouts: Timeouts) 
     published = PublishedIngresses(api)
     for host in HOSTS.secrets:
         published.certify(host)
-    for given in INGRESSES:
-        published.give(given)
+    for ingress in INGRESSES:
+        published.give(ingress)
     until(
         lambda: _ready(api),
         deadline=deadline,
@@ -228,12 +228,12 @@ def _ready(api: Cluster) -> bool | NotYet:
 
 def _is_ready(pod: Json) -> bool:
     conditions = pod.get("status", {}).get("conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def _shown(ingress: Json) -> list[str]:
     there = ingress.get("status", {}).get("loadBalancer", {}).get("ingress") or ()
-    return [str(one.get("ip") or one.get("hostname") or "") for one in there]
+    return [str(point.get("ip") or point.get("hostname") or "") for point in there]
 
 
 def _pod(name: str, node: str, image: str) -> Json:
@@ -279,9 +279,9 @@ def _other_class() -> Json:
     return {"apiVersion": "networking.k8s.io/v1", "kind": "IngressClass", "metadata": metadata, "spec": spec}
 
 
-def _ingress(given: Given) -> Json:
-    hosts = dict.fromkeys(rule.host for rule in given.rules)
-    paths = {host: [rule for rule in given.rules if rule.host == host] for host in hosts}
+def _ingress(ingress: Given) -> Json:
+    hosts = dict.fromkeys(rule.host for rule in ingress.rules)
+    paths = {host: [rule for rule in ingress.rules if rule.host == host] for host in hosts}
     spec: Json = {
         "rules": [
             {
@@ -299,11 +299,11 @@ def _ingress(given: Given) -> Json:
             }
             for host, rules in paths.items()
         ],
-        "tls": [{"hosts": [host], "secretName": name} for host, name in given.secrets.items()],
+        "tls": [{"hosts": [host], "secretName": name} for host, name in ingress.secrets.items()],
     }
-    if given.class_name is not None:
-        spec["ingressClassName"] = given.class_name
-    metadata = {"name": given.name, "namespace": NAME}
+    if ingress.class_name is not None:
+        spec["ingressClassName"] = ingress.class_name
+    metadata = {"name": ingress.name, "namespace": NAME}
     return {"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": metadata, "spec": spec}
 
 
@@ -372,32 +372,34 @@ def misrouted(pages: Pages, addresses: Mapping[str, str], ask: Ask) -> list[Mism
 
     A node that answers nothing is asked no more, since each further try would cost seconds.
     """
-    found = differs("the check", "any page and node", True, bool(pages and addresses))
+    mismatches = differs("the check", "any page and node", True, bool(pages and addresses))
     for node, address in addresses.items():
-        for page, wanted in pages.items():
+        for page, page_text in pages.items():
             answer = ask(address, page)
-            if said := _otherwise(answer, wanted):
-                found.append(Mismatch(f"outside -> {node} ({address}), {page}", _named(wanted), said))
+            if observed := _otherwise(answer, page_text):
+                mismatches.append(Mismatch(f"outside -> {node} ({address}), {page}", _named(page_text), observed))
             if answer.error:
                 break
-    return found
+    return mismatches
 
 
 def foreign_certificates(certificates: Mapping[str, bytes], addresses: Mapping[str, str], ask: Ask) -> list[Mismatch]:
     """Return the nodes that show another certificate for a host than the one in its Secret (PEM, by host)."""
-    found = differs("the check", "any certificate and node", True, bool(certificates and addresses))
+    mismatches = differs("the check", "any certificate and node", True, bool(certificates and addresses))
     for node, address in addresses.items():
         for host, pem in certificates.items():
-            wanted = x509.load_pem_x509_certificate(pem)
+            certificate = x509.load_pem_x509_certificate(pem)
             answer = ask(address, Page(host, "/", secure=True))
             shown = x509.load_der_x509_certificate(answer.certificate) if answer.certificate else None
-            if shown != wanted:
-                said = _described(shown) if shown is not None else answer.error or "no certificate"
+            if shown != certificate:
+                observed = _described(shown) if shown is not None else answer.error or "no certificate"
                 where = f"outside -> {node} ({address}), TLS of {host}"
-                found.append(Mismatch(where, f"the certificate in its Secret, {_described(wanted)}", said))
+                mismatches.append(
+                    Mismatch(where, f"the certificate in its Secret, {_described(certificate)}", observed)
+                )
             if answer.error:
                 break
-    return found
+    return mismatches
 
 
 def wrong_statuses(
@@ -410,37 +412,37 @@ def wrong_statuses(
         served: a page of each Ingress that is served. Any answer of the controller's but 404 proves the address.
         others: Ingresses that nobody serves.
     """
-    found = differs("the check", "any Ingress that is served", True, bool(served))
+    mismatches = differs("the check", "any Ingress that is served", True, bool(served))
     for name, page in served.items():
         addresses = shown.get(name) or []
         if not addresses:
-            found.append(Mismatch(f"Ingress {name}", "an address in its status", "none"))
+            mismatches.append(Mismatch(f"Ingress {name}", "an address in its status", "none"))
         for address in addresses:
             answer = ask(address, page)
             if answer.error or answer.status == NOT_FOUND:
-                said = answer.error or f"{answer.status}: {answer.text[:200]}"
-                found.append(Mismatch(f"Ingress {name}, {page} at {address} of its status", "the page", said))
+                observed = answer.error or f"{answer.status}: {answer.text[:200]}"
+                mismatches.append(Mismatch(f"Ingress {name}, {page} at {address} of its status", "the page", observed))
     for name in others:
-        found += differs(f"Ingress {name} of another class", "addresses in its status", [], shown.get(name) or [])
-    return found
+        mismatches += differs(f"Ingress {name} of another class", "addresses in its status", [], shown.get(name) or [])
+    return mismatches
 
 
-def _otherwise(answer: WebAnswer, wanted: Wanted) -> str:
+def _otherwise(answer: WebAnswer, reply: Wanted) -> str:
     """Return what came in place of what is wanted; nothing if that came."""
     if answer.error:
         return answer.error
-    right = (answer.status, answer.text) == (OK, wanted) if isinstance(wanted, str) else answer.status == wanted
+    right = (answer.status, answer.text) == (OK, reply) if isinstance(reply, str) else answer.status == reply
     return "" if right else f"{answer.status}: {answer.text[:200]}"
 
 
-def _named(wanted: Wanted) -> str:
-    return f"200: {wanted}" if isinstance(wanted, str) else str(wanted)
+def _named(reply: Wanted) -> str:
+    return f"200: {reply}" if isinstance(reply, str) else str(reply)
 
 
 def _described(certificate: x509.Certificate) -> str:
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        said = ", ".join(names.get_values_for_type(x509.DNSName))
+        subject = ", ".join(names.get_values_for_type(x509.DNSName))
     except x509.ExtensionNotFound:
-        said = certificate.subject.rfc4514_string()
-    return f"of {said}, serial {certificate.serial_number:x}"
+        subject = certificate.subject.rfc4514_string()
+    return f"of {subject}, serial {certificate.serial_number:x}"

@@ -35,12 +35,12 @@ class AskedService:
     @property
     def words(self) -> str:
         """Return what it asks for, as its manifest has it."""
-        return " ".join((self.policy, *(WORDS[one] for one in self.asks_for)))
+        return " ".join((self.policy, *(WORDS[version] for version in self.asks_for)))
 
 
 def asked(expected: ExpectedGuest) -> tuple[AskedService, ...]:
     """Return Services of every policy, with what comes of each in a cluster of the cell's IP families."""
-    own = tuple(one.version for one in expected.families)
+    own = tuple(family.version for family in expected.families)
     other = 6 if own[0] == 4 else 4
     both = expected.dual
     return (
@@ -59,46 +59,48 @@ def create(api: Cluster, services: Sequence[AskedService]) -> dict[str, tuple[st
     Raises:
         ApiFailure: another refusal than that of what is asked for.
     """
-    found: dict[str, tuple[str, ...] | None] = {}
-    for one in services:
+    addresses: dict[str, tuple[str, ...] | None] = {}
+    for service in services:
         try:
-            made = api.ensure(SERVICE, _service(one))
+            made = api.ensure(SERVICE, _service(service))
         except ApiFailure as failure:
             if failure.code != INVALID:
                 raise
-            found[one.name] = None
+            addresses[service.name] = None
         else:
-            found[one.name] = tuple(made["spec"].get("clusterIPs") or ())
-    return found
+            addresses[service.name] = tuple(made["spec"].get("clusterIPs") or ())
+    return addresses
 
 
-def _service(one: AskedService) -> dict[str, Any]:
-    families = {"ipFamilies": [WORDS[version] for version in one.asks_for]} if one.asks_for else {}
+def _service(service: AskedService) -> dict[str, Any]:
+    families = {"ipFamilies": [WORDS[version] for version in service.asks_for]} if service.asks_for else {}
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": one.name, "namespace": NAME},
+        "metadata": {"name": service.name, "namespace": NAME},
         "spec": {
             "selector": {"app": PROBE},
-            "ipFamilyPolicy": one.policy,
+            "ipFamilyPolicy": service.policy,
             **families,
             "ports": [{"port": SERVICE_PORT, "targetPort": HTTP_PORT}],
         },
     }
 
 
-def wrong_families(given: Given, expected: ExpectedGuest) -> list[Mismatch]:
+def wrong_families(addresses_of: Given, expected: ExpectedGuest) -> list[Mismatch]:
     """Return the Services that have addresses of other IP families than they ask for, or are not refused."""
     if not expected.pod_cidr:
         why = "the cell's variables have no cluster_pod_cidr"
         return [unjudged("the IP families of Services", why, whole=True)]
-    found: list[Mismatch] = []
-    for one in asked(expected):
-        addresses = given[one.name]
-        seen = _refused(addresses) if addresses is None else _families(addresses)
-        wanted = _refused(one.has) if one.has is None else ", ".join(WORDS[version] for version in one.has)
-        found += differs(f"Service {one.name} ({one.words})", "addresses of", wanted, seen)
-    return found
+    mismatches: list[Mismatch] = []
+    for service in asked(expected):
+        addresses = addresses_of[service.name]
+        observed = _refused(addresses) if addresses is None else _families(addresses)
+        families = (
+            _refused(service.has) if service.has is None else ", ".join(WORDS[version] for version in service.has)
+        )
+        mismatches += differs(f"Service {service.name} ({service.words})", "addresses of", families, observed)
+    return mismatches
 
 
 def _refused(_nothing: None) -> str:
@@ -106,31 +108,31 @@ def _refused(_nothing: None) -> str:
 
 
 def _families(addresses: Sequence[str]) -> str:
-    return ", ".join(WORDS[6 if ":" in one else 4] for one in addresses)
+    return ", ".join(WORDS[6 if ":" in address else 4] for address in addresses)
 
 
-def silent_addresses(probes: Probes, given: Given, expected: ExpectedGuest) -> list[Mismatch]:
+def silent_addresses(probes: Probes, addresses_of: Given, expected: ExpectedGuest) -> list[Mismatch]:
     """Return the Services' addresses where pods of a node get no answer."""
-    places = [address for addresses in given.values() for address in addresses or ()]
+    places = [address for addresses in addresses_of.values() for address in addresses or ()]
     pairs = [(node, place) for node in expected.nodes for place in places]
     answers = dial_all(pairs, lambda node, place: probes.dial(node, place, SERVICE_PORT, "hostname"))
-    found = [] if places else [Mismatch("the cluster", "Services with addresses", "none")]
-    return found + wrong_answers(pairs, answers, lambda _: f"{PROBE}-", part=True)
+    mismatches = [] if places else [Mismatch("the cluster", "Services with addresses", "none")]
+    return mismatches + wrong_answers(pairs, answers, lambda _: f"{PROBE}-", part=True)
 
 
-def wrong_records(server: str, given: Given, expected: ExpectedGuest, ask: Ask) -> list[Mismatch]:
+def wrong_records(server: str, addresses_of: Given, expected: ExpectedGuest, ask: Ask) -> list[Mismatch]:
     """Return the Services whose name has other records in DNS than the Service has addresses.
 
     Args:
         server: the address of the DNS server.
     """
-    names = {f"{name}.{NAME}.svc.{expected.dns_domain}": addresses or () for name, addresses in given.items()}
-    wanted = {name: " ".join(str(int(bool(of_family(a, version)))) for version in WORDS) for name, a in names.items()}
+    names = {f"{name}.{NAME}.svc.{expected.dns_domain}": addresses or () for name, addresses in addresses_of.items()}
+    flags = {name: " ".join(str(int(bool(of_family(a, version)))) for version in WORDS) for name, a in names.items()}
     asked_for = {node: {**NO_DIALS, "records": [[server, name] for name in names]} for node in expected.nodes}
 
     def judge(node: str, answers: Sequence[Sequence[Any]]) -> Iterator[Mismatch]:
-        seen = {name: told for _, _, name, told in answers}
-        for name, records in wanted.items():
-            yield from differs(f"{node} -> {name}", "records A and AAAA", records, seen.get(name) or "no answer")
+        records_of = {name: told for _, _, name, told in answers}
+        for name, records in flags.items():
+            yield from differs(f"{node} -> {name}", "records A and AAAA", records, records_of.get(name) or "no answer")
 
     return on_every(expected.nodes, ask(asked_for), judge)

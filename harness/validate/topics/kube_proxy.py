@@ -73,8 +73,8 @@ def setting_of(config: Mapping[str, Any], path: str) -> Any:
         return UNKNOWN
     if rest == "masqueradeAll":
         first, rest = rest, ""
-    found = _at(config, ".".join(filter(None, (MOVED.get(first, first), rest))), UNKNOWN)
-    return ",".join(found or ()) if path == "clusterCIDR" and found is not UNKNOWN else found
+    setting = _at(config, ".".join(filter(None, (MOVED.get(first, first), rest))), UNKNOWN)
+    return ",".join(setting or ()) if path == "clusterCIDR" and setting is not UNKNOWN else setting
 
 
 def _at(config: Any, path: str, missing: object) -> Any:
@@ -102,13 +102,13 @@ def wrong_proxy_mode(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
         why = f"{expected.kube_proxy_mode!r} is none of {', '.join(PROXY_MODES)}"
         return [unjudged("kube-proxy's mode", why, whole=True)]
 
-    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
-        answer = seen.endpoints["kube-proxy mode"]
+    def judge(name: str, node: NodeFacts) -> Iterator[Mismatch]:
+        answer = node.endpoints["kube-proxy mode"]
         wrong = differs(f"{name} kube-proxy", "mode", expected.kube_proxy_mode, answer.body)
         yield from lasting(wrong) if answer.status == OK else wrong
-        for table in (NFTABLES_TABLES[one.version] for one in expected.families):
-            if expected.kube_proxy_mode == "nftables" and table not in seen.nft_tables:
-                yield Mismatch(name, f"nftables' {table!r}", repr(seen.nft_tables))
+        for table in (NFTABLES_TABLES[family.version] for family in expected.families):
+            if expected.kube_proxy_mode == "nftables" and table not in node.nft_tables:
+                yield Mismatch(name, f"nftables' {table!r}", repr(node.nft_tables))
 
     return on_every(expected.nodes, facts, judge)
 
@@ -148,38 +148,40 @@ def wrong_proxy_settings(
         "mode": expected.kube_proxy_mode,
         "clusterCIDR": expected.pod_cidrs,
     }
-    wanted = {**DEFAULTS, **of_cell, **own}
+    settings = {**DEFAULTS, **of_cell, **own}
 
     all_said = expected.leaves.manifests is not None
     # both are compared with the cell, so that the wrong one is named
     right = {} if all_said else dict(explicit_settings(kept))
 
-    def judge(name: str, seen: RunningPrograms) -> Iterator[Mismatch]:
+    def judge(name: str, programs: RunningPrograms) -> Iterator[Mismatch]:
         where = f"{name} kube-proxy"
-        for path, value in wanted.items():
-            yield from _other(where, path, value, setting_of(seen.kube_proxy, path))
+        for path, value in settings.items():
+            yield from _other(where, path, value, setting_of(programs.kube_proxy, path))
         for path, value in right.items():
-            yield from _other(where, f"{path} as in ConfigMap {place}:", value, setting_of(seen.kube_proxy, path))
+            yield from _other(where, f"{path} as in ConfigMap {place}:", value, setting_of(programs.kube_proxy, path))
 
-    found = on_every(expected.nodes, running, judge)
+    mismatches = on_every(expected.nodes, running, judge)
     if not all_said:
-        found.append(unjudged(f"what else ConfigMap {place} has", "product.yml does not say all of it (manifests)"))
+        mismatches.append(
+            unjudged(f"what else ConfigMap {place} has", "product.yml does not say all of it (manifests)")
+        )
     elif kept:
-        found += _wrong_template(f"ConfigMap {place}", kept, {**KUBEADMS, **of_cell, **own})
-    return found if kept else [*found, Mismatch(f"ConfigMap {place}", "config.conf", "none")]
+        mismatches += _wrong_template(f"ConfigMap {place}", kept, {**KUBEADMS, **of_cell, **own})
+    return mismatches if kept else [*mismatches, Mismatch(f"ConfigMap {place}", "config.conf", "none")]
 
 
 KUBEADMS = {"clientConnection.kubeconfig": "/var/lib/kube-proxy/kubeconfig.conf"}  # of its own in config.conf
 NULL = ("iptables.localhostNodePorts",)  # what kubeadm leaves to the default, true
 
 
-def _wrong_template(where: str, kept: Json, wanted: Mapping[str, Any]) -> Iterator[Mismatch]:
+def _wrong_template(where: str, kept: Json, settings: Mapping[str, Any]) -> Iterator[Mismatch]:
     """Yield what kube-proxy's next pods would read, and nobody asked for; and what they would not."""
-    for path, value in wanted.items():
+    for path, value in settings.items():
         yield from _other(where, path, value, _at(kept, path, None))
     for path, value in explicit_settings(kept):
         usual = DEFAULTS.get(path) == value or (value is False and path not in NULL)
-        if path not in wanted and not usual:
+        if path not in settings and not usual:
             yield Mismatch(where, f"no {path}, for which nobody asked", repr(value))
 
 
@@ -190,12 +192,12 @@ def forgotten_connections(
     if expected.kube_proxy_mode not in PROXY_MODES:
         return []
 
-    def judge(name: str, seen: MachinePackets) -> Iterator[Mismatch]:
+    def judge(name: str, machine: MachinePackets) -> Iterator[Mismatch]:
         config = running[name].kube_proxy if name in running else {}
         for setting, kernel in CONNTRACK.items():
-            wanted = seconds_in(setting_of(config, f"conntrack.{setting}"))
-            if wanted and seen.timeouts.get(kernel):
-                yield from differs(name, f"{kernel} of kube-proxy's {setting}", str(wanted), seen.timeouts[kernel])
+            seconds = seconds_in(setting_of(config, f"conntrack.{setting}"))
+            if seconds and machine.timeouts.get(kernel):
+                yield from differs(name, f"{kernel} of kube-proxy's {setting}", str(seconds), machine.timeouts[kernel])
 
     return on_every(expected.nodes, packets, judge)
 
@@ -208,14 +210,14 @@ def seconds_in(duration: Any) -> int:
         return 0
 
 
-def _other(where: str, what: str, wanted: Any, seen: Any) -> list[Mismatch]:
+def _other(where: str, what: str, expected_setting: Any, setting: Any) -> list[Mismatch]:
     same = (
-        seen is UNKNOWN
-        or same_setting(wanted, seen)
-        or (wanted in EMPTY and seen in EMPTY)
-        or (wanted is False and seen is None)
+        setting is UNKNOWN
+        or same_setting(expected_setting, setting)
+        or (expected_setting in EMPTY and setting in EMPTY)
+        or (expected_setting is False and setting is None)
     )
-    return [] if same else differs(where, what, wanted, seen)
+    return [] if same else differs(where, what, expected_setting, setting)
 
 
 def missing_rules(services: set[Rule], setups: Mapping[str, MachineSetup], expected: ExpectedGuest) -> list[Mismatch]:
@@ -226,19 +228,19 @@ def missing_rules(services: set[Rule], setups: Mapping[str, MachineSetup], expec
         why = f"in mode {expected.kube_proxy_mode!r} they are not looked at"
         return [unjudged("kube-proxy's rules", why, whole=True)]
 
-    def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
-        if seen.rules is None:
+    def judge(name: str, setup: MachineSetup) -> Iterator[Mismatch]:
+        if setup.rules is None:
             yield Mismatch(f"{name} kube-proxy", "a running kube-proxy", "none")
             return
-        for address, protocol, port in sorted(services - seen.rules):
+        for address, protocol, port in sorted(services - setup.rules):
             yield Mismatch(f"{name} kube-proxy", f"a rule for {address} {protocol} {port}", "none")
 
-    found = [] if services else lasting([Mismatch("the API", "Services", "none")])
-    return found + on_every(expected.nodes, setups, judge)
+    mismatches = [] if services else lasting([Mismatch("the API", "Services", "none")])
+    return mismatches + on_every(expected.nodes, setups, judge)
 
 
-def _none_runs(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
-    if seen.rules is not None:
+def _none_runs(name: str, setup: MachineSetup) -> Iterator[Mismatch]:
+    if setup.rules is not None:
         yield Mismatch(name, "no kube-proxy: the cell leaves it out", "it runs")
 
 
@@ -246,10 +248,10 @@ def services_of(api: Cluster) -> set[Rule]:
     """Return the address, protocol and port of every port of every Service that has an address."""
     return {
         (address, port.get("protocol", "TCP").lower(), int(port["port"]))
-        for one in api.list(SERVICE).items
-        for address in one["spec"].get("clusterIPs") or [one["spec"].get("clusterIP", "None")]
+        for service in api.list(SERVICE).items
+        for address in service["spec"].get("clusterIPs") or [service["spec"].get("clusterIP", "None")]
         if address not in ("None", "")
-        for port in one["spec"].get("ports", [])
+        for port in service["spec"].get("ports", [])
     }
 
 
@@ -264,35 +266,35 @@ NAME = "kubernetes.io/service-name"  # label of an EndpointSlice
 
 def obstacles(packets: Packets, expected: ExpectedGuest) -> list[Mismatch]:
     """Return rules of firewalls and queues of interfaces that the product does not have."""
-    said = expected.leaves.firewall
-    if said is None:
+    firewall = expected.leaves.firewall
+    if firewall is None:
         why = "product.yml does not say which rules there may be (firewall)"
         return [unjudged("rules for packets that nobody asked for", why, whole=True)]
 
-    def judge(name: str, seen: MachinePackets) -> Iterator[Mismatch]:
-        if not seen.queues:
+    def judge(name: str, machine: MachinePackets) -> Iterator[Mismatch]:
+        if not machine.queues:
             yield Mismatch(name, "a list of its interfaces", "none")
-        yield from _strange_rules(name, seen, said)
-        for link, queue in seen.queues.items():
+        yield from _strange_rules(name, machine, firewall)
+        for link, queue in machine.queues.items():
             if queue in HARMFUL:
                 yield Mismatch(f"{name} {link}", "a queue that only passes packets on", queue)
 
     return on_every(expected.machines, packets, judge)
 
 
-def _strange_rules(name: str, seen: MachinePackets, said: FirewallLeaves) -> Iterator[Mismatch]:
-    for table, rule in seen.iptables:
-        if rule.endswith(tuple(f" -m mark --mark {mark} -j ACCEPT" for mark in said.marks)):
+def _strange_rules(name: str, machine: MachinePackets, firewall: FirewallLeaves) -> Iterator[Mismatch]:
+    for table, rule in machine.iptables:
+        if rule.endswith(tuple(f" -m mark --mark {mark} -j ACCEPT" for mark in firewall.marks)):
             continue
         target = TARGET.search(rule)
-        if target is None or not target.group(1).startswith(said.chains):
-            chains = ", ".join(f"{start}*" for start in said.chains)
+        if target is None or not target.group(1).startswith(firewall.chains):
+            chains = ", ".join(f"{start}*" for start in firewall.chains)
             yield Mismatch(f"{name} iptables {table}", f"only jumps to {chains}", rule)
-    for table, hooked in seen.nftables.items():
+    for table, hooked in machine.nftables.items():
         own = table.partition(" ")[2]
         strange = sorted(set(hooked) - BUILT_IN) if own in OF_IPTABLES else []
-        if own not in (*OF_IPTABLES, *said.tables):
-            yield Mismatch(f"{name} nftables", f"no other tables than {', '.join(said.tables)}", f"table {table}")
+        if own not in (*OF_IPTABLES, *firewall.tables):
+            yield Mismatch(f"{name} nftables", f"no other tables than {', '.join(firewall.tables)}", f"table {table}")
         elif strange:
             yield Mismatch(f"{name} nftables table {table}", "iptables' own chains", ", ".join(strange))
 
@@ -300,7 +302,9 @@ def _strange_rules(name: str, seen: MachinePackets, said: FirewallLeaves) -> Ite
 def endpoints_of(api: Cluster) -> tuple[set[Endpoint], set[Endpoint]]:
     """Return the endpoints that every node's rules must lead to, and those that they may lead to."""
     must, may = set[Endpoint](), set[Endpoint]()
-    services = {(one["metadata"]["namespace"], one["metadata"]["name"]): one for one in api.list(SERVICE).items}
+    services = {
+        (service["metadata"]["namespace"], service["metadata"]["name"]): service for service in api.list(SERVICE).items
+    }
     for piece in api.list(ENDPOINT_SLICE).items:
         name = (piece["metadata"].get("labels") or {}).get(NAME, "")
         service = services.get((piece["metadata"]["namespace"], name))
@@ -331,11 +335,11 @@ def strayed_rules(must: set[Endpoint], may: set[Endpoint], packets: Packets, exp
             unjudged("where kube-proxy's rules lead", f"in mode {expected.kube_proxy_mode!r} they are not looked at")
         ]
 
-    def judge(name: str, seen: MachinePackets) -> Iterator[Mismatch]:
-        for address, port in sorted(must - (seen.destinations or frozenset())):
+    def judge(name: str, machine: MachinePackets) -> Iterator[Mismatch]:
+        for address, port in sorted(must - (machine.destinations or frozenset())):
             yield Mismatch(f"{name} kube-proxy", f"a rule that leads to the endpoint {address}:{port}", "none")
-        for address, port in sorted((seen.destinations or frozenset()) - may):
+        for address, port in sorted((machine.destinations or frozenset()) - may):
             yield Mismatch(f"{name} kube-proxy", "rules that lead to endpoints of Services only", f"{address}:{port}")
 
-    found = [] if must else [Mismatch("the API", "endpoints of Services", "none")]
-    return found + on_every(expected.nodes, packets, judge)
+    mismatches = [] if must else [Mismatch("the API", "endpoints of Services", "none")]
+    return mismatches + on_every(expected.nodes, packets, judge)

@@ -141,9 +141,9 @@ def strange_flags(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
         return [unjudged("whole command lines", why, whole=True)]
     programs = (*KUBEADM, *(name for name in own if name not in KUBEADM))
 
-    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
+    def judge(name: str, node: NodeFacts) -> Iterator[Mismatch]:
         for program in programs:
-            for process in seen.running(program):
+            for process in node.running(program):
                 yield from _compare(f"{name} {program}", wanted_flags(program, name, expected), process)
 
     return on_every(expected.machines, facts, judge)
@@ -151,13 +151,13 @@ def strange_flags(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
 
 def wanted_flags(program: str, machine: str, expected: ExpectedGuest) -> dict[str, str]:
     """Return the flags of a program on a machine."""
-    given = expected.variables.get(OF_THE_CELL.get(program, ""), None) or {}
+    of_cell = expected.variables.get(OF_THE_CELL.get(program, ""), None) or {}
     minor = minor_of(expected.kubernetes_of(machine)) if program == "kubelet" else expected.minor
     of_minor = OF_A_MINOR.get(minor, {}).get(program, {})
-    wanted = {**KUBEADM.get(program, {}), **of_minor, **(expected.leaves.flags or {}).get(program, {})}
-    wanted |= {**hardened_flags(program, expected.variables), **customised_flags(program, expected.variables)}
-    wanted |= external_flags(program, expected.variables)
-    wanted |= {flag: str(value).lower() if isinstance(value, bool) else str(value) for flag, value in given.items()}
+    flags = {**KUBEADM.get(program, {}), **of_minor, **(expected.leaves.flags or {}).get(program, {})}
+    flags |= {**hardened_flags(program, expected.variables), **customised_flags(program, expected.variables)}
+    flags |= external_flags(program, expected.variables)
+    flags |= {flag: str(value).lower() if isinstance(value, bool) else str(value) for flag, value in of_cell.items()}
     words = {
         "{address}": expected.addresses[machine],
         "{host}": in_url(expected.addresses[machine]),
@@ -171,17 +171,17 @@ def wanted_flags(program: str, machine: str, expected: ExpectedGuest) -> dict[st
         "{etcd}": _members(expected),
     }
     for word, value in words.items():
-        wanted = {flag: text.replace(word, value) for flag, text in wanted.items()}
-    return wanted
+        flags = {flag: text.replace(word, value) for flag, text in flags.items()}
+    return flags
 
 
 def flags_of(process: Process) -> dict[str, str]:
     """Return the flags of a command line by name, without their dashes; a flag without a value is "true"."""
-    found: dict[str, str] = {}
+    flags: dict[str, str] = {}
     for word in process.argv[1:]:
         name, equal, value = word.lstrip("-").partition("=")
-        found[name] = value if equal else "true"
-    return found
+        flags[name] = value if equal else "true"
+    return flags
 
 
 def _members(expected: ExpectedGuest) -> str:
@@ -190,10 +190,10 @@ def _members(expected: ExpectedGuest) -> str:
     return ",".join(sorted(f"https://{joined(expected.addresses[name], 2379)}" for name in expected.etcd))
 
 
-def _compare(where: str, wanted: Mapping[str, str], process: Process) -> Iterator[Mismatch]:
-    seen = flags_of(process)
-    for flag in sorted({*wanted, *seen}):
-        value, there = wanted.get(flag), seen.get(flag)
+def _compare(where: str, flags: Mapping[str, str], process: Process) -> Iterator[Mismatch]:
+    observed = flags_of(process)
+    for flag in sorted({*flags, *observed}):
+        value, there = flags.get(flag), observed.get(flag)
         if value is None:
             yield Mismatch(where, f"no flag --{flag}, for which nobody asked", f"--{flag}={there}")
         elif there is None and flag not in MAY_LACK:
@@ -202,10 +202,10 @@ def _compare(where: str, wanted: Mapping[str, str], process: Process) -> Iterato
             yield Mismatch(where, f"--{flag}={value}", f"--{flag}={there}")
 
 
-def _same(flag: str, wanted: str, seen: str) -> bool:
+def _same(flag: str, expected_value: str, observed: str) -> bool:
     if flag == "etcd-servers":  # any order leads to all of them
-        return sorted(wanted.split(",")) == sorted(seen.split(","))
-    return wanted == seen
+        return sorted(expected_value.split(",")) == sorted(observed.split(","))
+    return expected_value == observed
 
 
 CLUSTER, KUBELET = "kube-system/kubeadm-config", "kube-system/kubelet-config"
@@ -231,7 +231,7 @@ def wrong_cluster_settings(api: Cluster, kubeconfig: Path, expected: ExpectedGue
     if kept is None:
         return _missing(CLUSTER, expected)
     endpoint = _endpoint(kept, expected)
-    wanted = {
+    settings = {
         "controlPlaneEndpoint": endpoint,
         "kubernetesVersion": f"v{expected.kubernetes}",
         "networking.podSubnet": expected.pod_cidrs,
@@ -239,20 +239,23 @@ def wrong_cluster_settings(api: Cluster, kubeconfig: Path, expected: ExpectedGue
         "networking.dnsDomain": expected.dns_domain,
         "imageRepository": expected.image_prefix if expected.leaves.images_from_mirror else "",
     }
-    version = str(wanted.pop("kubernetesVersion"))
-    found = differs_upstream(CLUSTER, "kubernetesVersion", version, str(value_at(kept, "kubernetesVersion")))
-    found += [
-        one for path, value in wanted.items() if value for one in differs(CLUSTER, path, value, value_at(kept, path))
+    version = str(settings.pop("kubernetesVersion"))
+    mismatches = differs_upstream(CLUSTER, "kubernetesVersion", version, str(value_at(kept, "kubernetesVersion")))
+    mismatches += [
+        mismatch
+        for path, value in settings.items()
+        if value
+        for mismatch in differs(CLUSTER, path, value, value_at(kept, path))
     ]
     info = settings_in(api, INFO, "kubeconfig")
     if info is None:
-        return [*found, *_missing(INFO, expected)]
+        return [*mismatches, *_missing(INFO, expected)]
     told = info["clusters"][0]["cluster"]
     own = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))["clusters"][0]["cluster"]
-    found += differs(INFO, "server", f"https://{endpoint}", told.get("server")) if endpoint else []
+    mismatches += differs(INFO, "server", f"https://{endpoint}", told.get("server")) if endpoint else []
     same = told.get("certificate-authority-data") == own.get("certificate-authority-data")
-    found += [] if same else [Mismatch(INFO, "the CA of the admin's kubeconfig", "another CA, or none")]
-    return [*found, *strange_arguments(kept, expected), *_strayed_proxy(api, endpoint, expected)]
+    mismatches += [] if same else [Mismatch(INFO, "the CA of the admin's kubeconfig", "another CA, or none")]
+    return [*mismatches, *strange_arguments(kept, expected), *_strayed_proxy(api, endpoint, expected)]
 
 
 def _endpoint(kept: Json, expected: ExpectedGuest) -> str:
@@ -281,9 +284,13 @@ def strange_arguments(kept: Json, expected: ExpectedGuest) -> Iterator[Mismatch]
             yield from differs(CLUSTER, f"{part}.extraArgs {flag}", value, there.get(flag))
 
 
-def _arguments(given: Any) -> dict[str, str]:
+def _arguments(arguments: Any) -> dict[str, str]:
     """Return flags by name: kubeadm's v1beta4 has a list of names and values, v1beta3 a mapping."""
-    return dict(given) if isinstance(given, Mapping) else {one["name"]: str(one.get("value", "")) for one in given}
+    return (
+        dict(arguments)
+        if isinstance(arguments, Mapping)
+        else {argument["name"]: str(argument.get("value", "")) for argument in arguments}
+    )
 
 
 def _strayed_proxy(api: Cluster, endpoint: str, expected: ExpectedGuest) -> list[Mismatch]:
@@ -292,7 +299,7 @@ def _strayed_proxy(api: Cluster, endpoint: str, expected: ExpectedGuest) -> list
     if place is None or not endpoint or expected.kube_proxy_mode not in PROXY_MODES:
         return []
     config = settings_in(api, place, "kubeconfig.conf") or {}
-    servers = [one["cluster"].get("server") for one in config.get("clusters") or ()]
+    servers = [cluster["cluster"].get("server") for cluster in config.get("clusters") or ()]
     return differs(f"ConfigMap {place} kubeconfig.conf", "server", [f"https://{endpoint}"], servers)
 
 
@@ -338,31 +345,33 @@ def wrong_kubelet_template(
     if kept is None or expected.leaves.kubeadm is None:
         return _missing(KUBELET, expected)
     all_said = expected.leaves.manifests is not None
-    wanted = _kubelet_settings(dns_address, expected)
+    settings = _kubelet_settings(dns_address, expected)
     asked = {"clusterDNS", "clusterDomain", *dict(explicit_settings(expected.kubelet_config))}
-    found: list[Mismatch] = []
-    for path, value in wanted.items():
+    mismatches: list[Mismatch] = []
+    for path, value in settings.items():
         if all_said or path in asked:
-            seen = value_at(kept, path)
-            found += [] if value in ZERO and seen in ZERO else differs(KUBELET, path, value, seen)
+            observed = value_at(kept, path)
+            mismatches += [] if value in ZERO and observed in ZERO else differs(KUBELET, path, value, observed)
     there = dict(explicit_settings(kept))
     for path, value in there.items() if all_said else ():
-        if path not in wanted and not (value is False and path in WRITTEN_FALSE):
-            found.append(Mismatch(KUBELET, f"no {path}, for which nobody asked", repr(value)))
+        if path not in settings and not (value is False and path in WRITTEN_FALSE):
+            mismatches.append(Mismatch(KUBELET, f"no {path}, for which nobody asked", repr(value)))
 
     patched = patched_settings(expected.variables)  # another check looks at these
-    right = {path: value for path, value in wanted.items() if path in there} if all_said else there
+    right = {path: value for path, value in settings.items() if path in there} if all_said else there
 
-    def judge(name: str, seen: Mapping[str, Any]) -> Iterator[Mismatch]:
+    def judge(name: str, configuration: Mapping[str, Any]) -> Iterator[Mismatch]:
         for path, value in right.items():
             if path.partition(".")[0] in patched:
                 continue
-            given = value_at(seen, path)
+            observed = value_at(configuration, path)
             what = f"{path} as the cell asks:" if all_said else f"{path} as in {KUBELET}:"
-            yield from differs(f"{name} kubelet", what, value, False if value is False and given is None else given)
+            yield from differs(
+                f"{name} kubelet", what, value, False if value is False and observed is None else observed
+            )
 
-    found += on_every(expected.nodes, running, judge)
-    return found if all_said else [*found, unjudged(f"what else {KUBELET} has", NOT_ALL)]
+    mismatches += on_every(expected.nodes, running, judge)
+    return mismatches if all_said else [*mismatches, unjudged(f"what else {KUBELET} has", NOT_ALL)]
 
 
 NOT_ALL = "product.yml does not say all that it installs (manifests)"
@@ -379,15 +388,15 @@ def strange_kubelet_files(api: Cluster, setups: Mapping[str, MachineSetup], expe
     if expected.leaves.manifests is not None:  # what kubelet-config has too much, or lacks, is not the kubelets' doing
         known = {**_kubelet_settings("", expected), **dict.fromkeys(WRITTEN_FALSE, False)}
 
-    def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
-        for path, value in explicit_settings(seen.kubelet):
+    def judge(name: str, setup: MachineSetup) -> Iterator[Mismatch]:
+        for path, value in explicit_settings(setup.kubelet):
             if path not in known and path not in ADDED_ON_NODES and path.partition(".")[0] not in patched:
                 yield Mismatch(
                     f"{name} kubelet's file", "no setting that is not of kubeadm or the cell", f"{path}: {value}"
                 )
-        if seen.kubelet.get("resolvConf") not in RESOLV_CONF:
-            wanted = f"resolvConf {' or '.join(filter(None, RESOLV_CONF))}, as kubeadm sets it"
-            yield Mismatch(f"{name} kubelet's file", wanted, str(seen.kubelet["resolvConf"]))
+        if setup.kubelet.get("resolvConf") not in RESOLV_CONF:
+            requirement = f"resolvConf {' or '.join(filter(None, RESOLV_CONF))}, as kubeadm sets it"
+            yield Mismatch(f"{name} kubelet's file", requirement, str(setup.kubelet["resolvConf"]))
 
     return on_every(expected.nodes, setups, judge)
 

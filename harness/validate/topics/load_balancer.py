@@ -63,8 +63,8 @@ class AddressRange:
 
     def __contains__(self, text: str) -> bool:
         """Tell whether an address is one of them."""
-        found = ip_address(text)
-        return isinstance(found, IPv4Address) and self.first <= found <= self.last
+        address = ip_address(text)
+        return isinstance(address, IPv4Address) and self.first <= address <= self.last
 
 
 def pool_of(variables: Mapping[str, Any]) -> tuple[AddressRange, ...]:
@@ -97,49 +97,51 @@ def wrong_addresses(api: Cluster, pool: Sequence[AddressRange]) -> list[Mismatch
     """Return the Services that do not have one address of the pool, which no other has."""
     if not pool:
         return [Mismatch("the cell", "addresses for load balancers", f"no {POOL}")]
-    given = {name: addresses_of(api, name) for name in SERVICES}
-    found: list[Mismatch] = []
-    for name, addresses in given.items():
+    addresses_by_service = {name: addresses_of(api, name) for name in SERVICES}
+    mismatches: list[Mismatch] = []
+    for name, addresses in addresses_by_service.items():
         where = f"Service {NAME}/{name}"
         if len(addresses) != 1:
-            said = ", ".join(addresses) or "; ".join(api.events_of(NAME, name)[-2:]) or "none"
-            found.append(Mismatch(where, "one address", said))
+            observed = ", ".join(addresses) or "; ".join(api.events_of(NAME, name)[-2:]) or "none"
+            mismatches.append(Mismatch(where, "one address", observed))
         elif not any(addresses[0] in part for part in pool):
-            wanted = ", ".join(f"{part.first}-{part.last}" for part in pool)
-            found.append(Mismatch(where, f"an address of {wanted}", addresses[0]))
-    every = [address for addresses in given.values() for address in addresses]
-    return found + differs("Services", "addresses of their own", len(every), len(set(every)))
+            ranges = ", ".join(f"{part.first}-{part.last}" for part in pool)
+            mismatches.append(Mismatch(where, f"an address of {ranges}", addresses[0]))
+    every = [address for addresses in addresses_by_service.values() for address in addresses]
+    return mismatches + differs("Services", "addresses of their own", len(every), len(set(every)))
 
 
 def addresses_of(api: Cluster, name: str) -> list[str]:
     """Return the addresses that a Service has for who is outside."""
     ingress = (api.get(SERVICE, name, NAME) or {}).get("status", {}).get("loadBalancer", {}).get("ingress") or ()
-    return [str(one.get("ip", "")) for one in ingress]
+    return [str(point.get("ip", "")) for point in ingress]
 
 
 def unserved_outside(api: Cluster, probes: Probes, ask: Ask) -> list[Mismatch]:
     """Return what a client outside misses of the backends of the Service that may lead to every node."""
     backends = sorted(pod.name for pod in probes.dialling.values())
-    found = differs("the check", "any backend", True, bool(backends))
+    mismatches = differs("the check", "any backend", True, bool(backends))
     for address, where, first in _first_answers(api, ANY_NODE, ask, "hostname"):
         if first.error:  # each further try would cost seconds
-            found.append(Mismatch(where, f"an answer of one of {backends}", first.error))
+            mismatches.append(Mismatch(where, f"an answer of one of {backends}", first.error))
             continue
         answers = [ask(address, SERVICE_PORT, "hostname") for _ in range(TRIES_PER_BACKEND * len(backends))]
-        found += differs(where, "answers from", backends, sorted({one.text for one in answers if not one.error}))
-        found += differs(where, "errors", [], sorted({one.error for one in answers if one.error}))
-    return found
+        mismatches += differs(
+            where, "answers from", backends, sorted({answer.text for answer in answers if not answer.error})
+        )
+        mismatches += differs(where, "errors", [], sorted({answer.error for answer in answers if answer.error}))
+    return mismatches
 
 
 def hidden_clients(api: Cluster, ask: Ask) -> list[Mismatch]:
     """Return whether a Service with externalTrafficPolicy Local shows its pods another client than the one outside."""
-    found: list[Mismatch] = []
+    mismatches: list[Mismatch] = []
     for _, where, answer in _first_answers(api, OWN_NODE, ask, "clientip"):
         if answer.error:
-            found.append(Mismatch(where, "an answer", answer.error))
+            mismatches.append(Mismatch(where, "an answer", answer.error))
         else:
-            found += differs(where, "client that the pod sees", answer.own, answer.text.rpartition(":")[0])
-    return found
+            mismatches += differs(where, "client that the pod sees", answer.own, answer.text.rpartition(":")[0])
+    return mismatches
 
 
 def _first_answers(api: Cluster, name: str, ask: Ask, path: str) -> Iterator[tuple[str, str, OutsideAnswer]]:

@@ -87,32 +87,32 @@ def broken_state(
         settings: the configuration that each running kubelet reports, by node.
     """
 
-    def judge(name: str, seen: NodeState) -> Iterator[Mismatch]:
-        for path, why in sorted(seen.unreadable.items()):
+    def judge(name: str, state: NodeState) -> Iterator[Mismatch]:
+        for path, why in sorted(state.unreadable.items()):
             if why:
                 yield Mismatch(f"{name} {path}", "what the next start of its program can use", why)
-        for program, path in seen.removed:
+        for program, path in state.removed:
             yield Mismatch(
                 f"{name} {path}", f"the file that {program} has open", "it was removed, or replaced by another"
             )
-        for path in seen.lost_sockets:
+        for path in state.lost_sockets:
             yield Mismatch(f"{name} {path}", "the socket on which a program listens", "it was removed")
-        for program, (more, less) in seen.command_lines.items():
+        for program, (more, less) in state.command_lines.items():
             if more or less:
                 words = f"{' '.join(more) or 'nothing'} instead of {' '.join(less) or 'nothing'}"
                 yield Mismatch(f"{name} {program}", "the same command line at its next start", words)
         if name in expected.nodes:
-            yield from _other_policies(name, seen, settings.get(name, {}))
+            yield from _other_policies(name, state, settings.get(name, {}))
             yield from _other_file(name, setups.get(name), settings.get(name))
 
     return on_every(expected.machines, states, judge)
 
 
-def _other_policies(name: str, seen: NodeState, running: Mapping[str, Any]) -> Iterator[Mismatch]:
+def _other_policies(name: str, state: NodeState, running: Mapping[str, Any]) -> Iterator[Mismatch]:
     for file, (setting, default) in POLICIES.items():
-        if file in seen.policies and running:
-            wanted = str(running.get(setting) or default)
-            yield from differs(f"{name} /var/lib/kubelet/{file}", "policyName", wanted, seen.policies[file])
+        if file in state.policies and running:
+            policy = str(running.get(setting) or default)
+            yield from differs(f"{name} /var/lib/kubelet/{file}", "policyName", policy, state.policies[file])
 
 
 def _other_file(name: str, setup: MachineSetup | None, running: Mapping[str, Any] | None) -> Iterator[Mismatch]:
@@ -141,10 +141,10 @@ def _flat(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 def pods_on(api: Cluster) -> dict[str, frozenset[str]]:
     """Return the ids of all pods by node; of a static one also that under which kubelet keeps it."""
-    found: dict[str, set[str]] = {}
+    ids_by_node: dict[str, set[str]] = {}
     for pod in api.list(POD).items:
-        found.setdefault(pod["spec"].get("nodeName", ""), set()).update(_ids(pod))
-    return {node: frozenset(ids) for node, ids in found.items()}
+        ids_by_node.setdefault(pod["spec"].get("nodeName", ""), set()).update(_ids(pod))
+    return {node: frozenset(ids) for node, ids in ids_by_node.items()}
 
 
 def _ids(pod: Json) -> Iterator[str]:
@@ -165,29 +165,29 @@ def leaks(
         pods: ids of all pods by node, asked for after machines were looked at.
     """
 
-    def judge(name: str, seen: NodeState) -> Iterator[Mismatch]:
-        if not any(seen.pods.values()):
+    def judge(name: str, state: NodeState) -> Iterator[Mismatch]:
+        if not any(state.pods.values()):
             yield Mismatch(name, "pods with folders, mounts or control groups", "none")
-        for what, ids in seen.pods.items():
+        for what, ids in state.pods.items():
             yield from _some(name, f"no {what} of a pod that is gone", set(ids) - pods.get(name, frozenset()))
-        yield from _some(name, "no network namespace without a process", seen.idle_namespaces)
-        yield from _some(name, "no veth whose other end is on the machine, too", seen.loose_veths)
-        yield from _some(name, "no container that kubelet has not made", seen.strangers)
-        if seen.known is None:
+        yield from _some(name, "no network namespace without a process", state.idle_namespaces)
+        yield from _some(name, "no veth whose other end is on the machine, too", state.loose_veths)
+        yield from _some(name, "no container that kubelet has not made", state.strangers)
+        if state.known is None:
             yield unjudged(f"{name}: what containers have left", "nothing on the machine tells which there are")
             return
-        for what, ids in seen.running.items():
-            yield from _some(name, f"nothing of a container that is gone: {what}", set(ids) - seen.known)
-        yield from _reserved(name, seen.reservations, seen.known, setups.get(name))
+        for what, ids in state.running.items():
+            yield from _some(name, f"nothing of a container that is gone: {what}", set(ids) - state.known)
+        yield from _reserved(name, state.reservations, state.known, setups.get(name))
 
     return on_every(expected.nodes, states, judge)
 
 
-def _some(name: str, wanted: str, leaked: Sequence[str] | set[str]) -> Iterator[Mismatch]:
+def _some(name: str, requirement: str, leaked: Sequence[str] | set[str]) -> Iterator[Mismatch]:
     if leaked:
         shown = ", ".join(sorted(leaked)[:LISTED])
         more = f" and {len(leaked) - LISTED} more" if len(leaked) > LISTED else ""
-        yield Mismatch(name, wanted, f"{shown}{more}")
+        yield Mismatch(name, requirement, f"{shown}{more}")
 
 
 def _reserved(
@@ -210,5 +210,5 @@ def _subnets(setup: MachineSetup | None) -> list[Any]:
     """Return the networks that host-local takes addresses of, as the pod network's files say."""
     files = [content for content in setup.cni.values() if isinstance(content, Mapping)] if setup is not None else []
     plugins = [plugin for content in files for plugin in content.get("plugins", [content])]
-    ranges = [one for plugin in plugins for group in plugin.get("ipam", {}).get("ranges", []) for one in group]
-    return [ip_network(one["subnet"]) for one in ranges if "subnet" in one]
+    ranges = [subnet for plugin in plugins for group in plugin.get("ipam", {}).get("ranges", []) for subnet in group]
+    return [ip_network(subnet["subnet"]) for subnet in ranges if "subnet" in subnet]

@@ -43,7 +43,7 @@ def unready_nodes(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
         if network.get("status", "False") != "False":
             yield Mismatch(name, "NetworkUnavailable=False", f"{network['status']} ({network.get('message')})")
         yield from lasting(differs(name, "unschedulable", False, node["spec"].get("unschedulable", False)))
-        for taint in _unfounded(node, {kind: one.get("status", "") for kind, one in conditions.items()}):
+        for taint in _unfounded(node, {kind: condition.get("status", "") for kind, condition in conditions.items()}):
             yield Mismatch(name, "no taint for a condition that it does not have", taint)
 
     strangers = lasting(same_set("the cluster", "nodes", expected.nodes, {*nodes, *expected.nodes}))
@@ -66,13 +66,13 @@ UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 
 def same_nodes(before: Iterable[Json], after: Iterable[Json]) -> list[Mismatch]:
     """Return Nodes that are of another cluster, by their UIDs."""
-    uids = {one["metadata"]["name"]: one["metadata"]["uid"] for one in before}
+    uids = {node["metadata"]["name"]: node["metadata"]["uid"] for node in before}
     if not uids:
         return [Mismatch("the cluster before", "its Nodes", "none")]
     return [
-        Mismatch(f"Node {one['metadata']['name']}", "another one than before", f"the same, {one['metadata']['uid']}")
-        for one in after
-        if one["metadata"]["uid"] in uids.values()
+        Mismatch(f"Node {node['metadata']['name']}", "another one than before", f"the same, {node['metadata']['uid']}")
+        for node in after
+        if node["metadata"]["uid"] in uids.values()
     ]
 
 
@@ -109,9 +109,9 @@ def wrong_node_versions(view: ClusterView, expected: ExpectedGuest) -> list[Mism
             )
 
     known = bool(expected.runtime_process and expected.runtime_version)
-    found = on_every(expected.nodes, by_name(view.nodes), judge)
+    mismatches = on_every(expected.nodes, by_name(view.nodes), judge)
     why = f"the cell's variables have no version of the runtime {expected.runtime!r}, or the product decides it"
-    return found if known else [*found, unjudged("the version of the container runtime", why)]
+    return mismatches if known else [*mismatches, unjudged("the version of the container runtime", why)]
 
 
 def wrong_node_networks(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
@@ -119,28 +119,30 @@ def wrong_node_networks(view: ClusterView, expected: ExpectedGuest) -> list[Mism
 
     Of each IP family that the cell has, and none of another.
     """
-    return together(_other_addresses(view, expected), *(_wrong_pod_networks(view, one) for one in expected.families))
+    return together(
+        _other_addresses(view, expected), *(_wrong_pod_networks(view, family) for family in expected.families)
+    )
 
 
 def _other_addresses(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
-    versions = [one.version for one in expected.families]
+    versions = [family.version for family in expected.families]
     known = expected.plugin is not None and expected.pod_cidr
 
     def judge(name: str, node: Json) -> Iterator[Mismatch]:
         yield from differs(name, "InternalIP", [*expected.addresses_of(name)], _internal(node))
         if not known:
             return
-        families = [ipaddress.ip_network(one).version for one in pod_networks_of(node)]
+        families = [ipaddress.ip_network(network).version for network in pod_networks_of(node)]
         yield from differs(name, "IP families of podCIDRs", versions, families)
         for pod, addresses in _own_pods(view, name, _internal(node)):
-            families = [ipaddress.ip_address(one).version for one in addresses]
+            families = [ipaddress.ip_address(address).version for address in addresses]
             yield from differs(f"{name} pod {pod}", "IP families of its addresses", versions, families)
 
     return on_every(expected.nodes, by_name(view.nodes), judge)
 
 
 def _internal(node: Json) -> list[str]:
-    return [one["address"] for one in node["status"].get("addresses", []) if one["type"] == "InternalIP"]
+    return [address["address"] for address in node["status"].get("addresses", []) if address["type"] == "InternalIP"]
 
 
 def _wrong_pod_networks(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
@@ -164,9 +166,9 @@ def _wrong_pod_networks(view: ClusterView, expected: ExpectedGuest) -> list[Mism
 
     # a plugin that nobody describes may give addresses to pods by itself
     judged = bool(expected.pod_cidr) and (expected.plugin is not None or any(ranges.values()))
-    found = on_every(expected.nodes, nodes, judge)
+    mismatches = on_every(expected.nodes, nodes, judge)
     why = "no node has a podCIDR, and nobody describes the network plugin, or there is no cluster_pod_cidr"
-    return found if judged else [*found, unjudged("the nodes' pod networks", why)]
+    return mismatches if judged else [*mismatches, unjudged("the nodes' pod networks", why)]
 
 
 def _own_pods(view: ClusterView, node: str, internal: list[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -193,15 +195,15 @@ def wrong_roles(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
         return same_set(name, "taints", {str(taint)} if tainted else set(), taints)
 
     taint = expected.leaves.control_plane.taint
-    found = same_set("the cluster", "control-plane nodes", expected.control_plane, labelled)
-    found += on_every(expected.nodes, nodes, judge)
+    mismatches = same_set("the cluster", "control-plane nodes", expected.control_plane, labelled)
+    mismatches += on_every(expected.nodes, nodes, judge)
     label = expected.leaves.worker_label
     if label is not None:
         workers = {name for name, node in nodes.items() if label in node["metadata"].get("labels", {})}
-        found += same_set("the cluster", f"nodes with the label {label}", expected.workers, workers)
+        mismatches += same_set("the cluster", f"nodes with the label {label}", expected.workers, workers)
     why = "product.yml does not say which there are"
-    found += [unjudged("the labels of workers", why)] if label is None else []
-    return found if taint is not None else [*found, unjudged("the taints of control planes", why)]
+    mismatches += [unjudged("the labels of workers", why)] if label is None else []
+    return mismatches if taint is not None else [*mismatches, unjudged("the taints of control planes", why)]
 
 
 def _taint(taint: Json) -> str:
@@ -244,17 +246,17 @@ SOCKETS = {"containerd": "unix:///run/containerd/containerd.sock", "crio": "unix
 
 def strange_metadata(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
     """Return labels and annotations with a meaning that a node lacks, has with another value, or has from nobody."""
-    said = expected.leaves.node_labels
+    node_labels = expected.leaves.node_labels
 
     def judge(name: str, node: Json) -> Iterator[Mismatch]:
         yield from _labels(name, node, expected)
         yield from _annotations(name, node["metadata"].get("annotations") or {}, expected)
-        if said is not None and (provider := node["spec"].get("providerID")):
+        if node_labels is not None and (provider := node["spec"].get("providerID")):
             yield Mismatch(name, "no providerID: the cluster has no cloud", provider)
 
-    found = on_every(expected.nodes, by_name(view.nodes), judge)
+    mismatches = on_every(expected.nodes, by_name(view.nodes), judge)
     why = "product.yml does not say which nodes have beside those of kubelets (node_labels)"
-    return found if said is not None else [*found, unjudged("other labels of Kubernetes' own", why)]
+    return mismatches if node_labels is not None else [*mismatches, unjudged("other labels of Kubernetes' own", why)]
 
 
 def _own_domain(key: str) -> bool:
@@ -263,30 +265,30 @@ def _own_domain(key: str) -> bool:
 
 
 def _labels(name: str, node: Json, expected: ExpectedGuest) -> Iterator[Mismatch]:
-    said, reported = expected.leaves.node_labels, node["status"]["nodeInfo"]
-    seen: Mapping[str, str] = node["metadata"].get("labels") or {}
+    node_labels, reported = expected.leaves.node_labels, node["status"]["nodeInfo"]
+    observed: Mapping[str, str] = node["metadata"].get("labels") or {}
     ours = {"{system}": SYSTEM, "{architecture}": str(expected.variables.get("cluster_architecture") or ARCHITECTURE)}
     theirs = {"{system}": reported.get("operatingSystem", ""), "{architecture}": reported.get("architecture", "")}
-    words = {"{name}": name, **(theirs if said is None else ours)}
-    wanted = {label: words.get(value, value) for label, value in KUBELETS.items()}
-    for group, labels in (said or {}).items():
+    words = {"{name}": name, **(theirs if node_labels is None else ours)}
+    expected_labels = {label: words.get(value, value) for label, value in KUBELETS.items()}
+    for group, labels in (node_labels or {}).items():
         if name in {"node": expected.nodes, "control_plane": expected.control_plane, "worker": expected.workers}[group]:
-            wanted |= labels
-    for label, value in wanted.items():
-        if label not in seen:
+            expected_labels |= labels
+    for label, value in expected_labels.items():
+        if label not in observed:
             yield Mismatch(name, f"the label {label}={value}", "no such label")
-        elif seen[label] != value:
-            yield Mismatch(name, f"the label {label}={value}", f"{label}={seen[label]}")
-    for label in sorted(set(seen) - set(wanted)) if said is not None else ():
+        elif observed[label] != value:
+            yield Mismatch(name, f"the label {label}={value}", f"{label}={observed[label]}")
+    for label in sorted(set(observed) - set(expected_labels)) if node_labels is not None else ():
         if _own_domain(label):
-            yield Mismatch(name, "no other label of Kubernetes' own", f"{label}={seen[label]}")
+            yield Mismatch(name, "no other label of Kubernetes' own", f"{label}={observed[label]}")
 
 
-def _annotations(name: str, seen: Mapping[str, str], expected: ExpectedGuest) -> Iterator[Mismatch]:
-    said, wanted = expected.leaves.node_labels, dict(ANNOTATIONS)
+def _annotations(name: str, observed: Mapping[str, str], expected: ExpectedGuest) -> Iterator[Mismatch]:
+    node_labels, expected_annotations = expected.leaves.node_labels, dict(ANNOTATIONS)
     plugin = expected.plugin
     if plugin is not None and expected.network_plugin == "flannel":
-        wanted |= {f"{FLANNEL}{key}": value for key, value in OF_FLANNEL.items()}
+        expected_annotations |= {f"{FLANNEL}{key}": value for key, value in OF_FLANNEL.items()}
     words = {
         "{addresses}": ",".join(expected.addresses_of(name)),
         "{address}": of_family(expected.addresses_of(name), 4),
@@ -294,12 +296,14 @@ def _annotations(name: str, seen: Mapping[str, str], expected: ExpectedGuest) ->
         "{socket}": SOCKETS.get(expected.runtime_process, ""),
         "{backend}": "vxlan" if plugin is not None and plugin.tunnel is not None else "",
     }
-    for key, text in sorted(wanted.items()):
+    for key, text in sorted(expected_annotations.items()):
         value = words.get(text, text)
-        if key in seen and value and seen[key].replace("unix:///var/run/", "unix:///run/") != value:  # one folder
-            yield Mismatch(name, f"the annotation {key}={value}", seen[key])
-        elif key not in seen and key in NEEDED:
+        if (
+            key in observed and value and observed[key].replace("unix:///var/run/", "unix:///run/") != value
+        ):  # one folder
+            yield Mismatch(name, f"the annotation {key}={value}", observed[key])
+        elif key not in observed and key in NEEDED:
             yield Mismatch(name, f"the annotation {key}={value}", "no such annotation")
-    for key in sorted(set(seen) - set(wanted)):
-        if said is not None and (_own_domain(key) or key.startswith(FLANNEL)):
-            yield Mismatch(name, "no annotation that changes what is done with the node", f"{key}={seen[key]}")
+    for key in sorted(set(observed) - set(expected_annotations)):
+        if node_labels is not None and (_own_domain(key) or key.startswith(FLANNEL)):
+            yield Mismatch(name, "no annotation that changes what is done with the node", f"{key}={observed[key]}")

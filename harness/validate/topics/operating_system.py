@@ -21,26 +21,26 @@ BRIDGED = "net.bridge."  # settings that are there only where a bridge is used
 
 def wrong_kernel_settings(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     """Return kernel settings that are not as needed, and swap that is on."""
-    found = on_every(expected.nodes, facts, lambda name, seen: _kernel_settings(name, seen, expected))
+    mismatches = on_every(expected.nodes, facts, lambda name, node: _kernel_settings(name, node, expected))
     why = "product.yml does not say what machines boot with (boot_modules)"
     strict = [] if expected.leaves.boot_modules is not None else [unjudged("strict filtering of paths and ARP", why)]
-    return [*found, *strict]
+    return [*mismatches, *strict]
 
 
-def _kernel_settings(name: str, seen: NodeFacts, expected: ExpectedGuest) -> Iterator[Mismatch]:
-    for rule in (one for one in KERNEL if applies(one, expected)):
-        there = {key: value for key, value in seen.sysctls.items() if fnmatchcase(key, rule.setting)}
+def _kernel_settings(name: str, node: NodeFacts, expected: ExpectedGuest) -> Iterator[Mismatch]:
+    for rule in (rule for rule in KERNEL if applies(rule, expected)):
+        there = {key: value for key, value in node.sysctls.items() if fnmatchcase(key, rule.setting)}
         if rule.needed and not any(there.values()):
             if expected.plugin is None and rule.setting.startswith(BRIDGED):
                 yield unjudged(rule.setting, f"nobody describes the network plugin {expected.network_plugin!r}")
                 continue
             there = {rule.setting: ""}
         for key, value in there.items():
-            if rule.kind == PORTS and _reserved(seen.sysctls.get(RESERVED, "")):
+            if rule.kind == PORTS and _reserved(node.sysctls.get(RESERVED, "")):
                 continue
-            if wanted := rule.wrong(value):
-                yield Mismatch(name, f"{key} {wanted} ({rule.why})", repr(value))
-    yield from differs(name, "swap", (), seen.swaps)
+            if requirement := rule.wrong(value):
+                yield Mismatch(name, f"{key} {requirement} ({rule.why})", repr(value))
+    yield from differs(name, "swap", (), node.swaps)
 
 
 def _reserved(text: str) -> bool:
@@ -55,17 +55,17 @@ def confused_identities(facts: Facts, expected: ExpectedGuest, clock_margin: flo
     Args:
         clock_margin: seconds that a clock may differ from the harness's, beyond what a late answer explains.
     """
-    ids = Counter(seen.machine_id for seen in facts.values())
+    ids = Counter(node.machine_id for node in facts.values())
 
-    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
-        yield from differs(name, "hostname", name, seen.hostname)
-        if not seen.machine_id or ids[seen.machine_id] > 1:
-            yield Mismatch(name, "a unique machine-id", repr(seen.machine_id))
+    def judge(name: str, node: NodeFacts) -> Iterator[Mismatch]:
+        yield from differs(name, "hostname", name, node.hostname)
+        if not node.machine_id or ids[node.machine_id] > 1:
+            yield Mismatch(name, "a unique machine-id", repr(node.machine_id))
         clock = f"a clock within {clock_margin:.0f} s of this host's"
-        if seen.clock.least > clock_margin:
-            yield Mismatch(name, clock, f"at least {seen.clock.least:.0f} s ahead")
-        if seen.clock.most < -clock_margin:
-            yield Mismatch(name, clock, f"at least {-seen.clock.most:.0f} s behind")
+        if node.clock.least > clock_margin:
+            yield Mismatch(name, clock, f"at least {node.clock.least:.0f} s ahead")
+        if node.clock.most < -clock_margin:
+            yield Mismatch(name, clock, f"at least {-node.clock.most:.0f} s behind")
 
     return on_every(expected.machines, facts, judge)
 
@@ -81,27 +81,27 @@ def wrong_names(running: Running, setups: Setups, expected: ExpectedGuest) -> li
     """Return machines that name others wrongly in their file of names, or ask other name servers than the first one."""
     file, first = expected.leaves.host_names, setups[expected.machines[0]].resolvers if setups else ()
 
-    def judge(name: str, seen: RunningPrograms) -> Iterator[Mismatch]:
-        said: dict[str, set[str]] = {}
-        for address, names in seen.hosts.items():
+    def judge(name: str, programs: RunningPrograms) -> Iterator[Mismatch]:
+        addresses_of: dict[str, set[str]] = {}
+        for address, names in programs.hosts.items():
             own = address.startswith(LOOPBACK) or address == "::1"
-            for one in names if own or _of_machines(address, expected) else ():
-                if not own or (one in expected.machines and one != name):
-                    said.setdefault(one, set()).add(address)
+            for host in names if own or _of_machines(address, expected) else ():
+                if not own or (host in expected.machines and host != name):
+                    addresses_of.setdefault(host, set()).add(address)
         for machine in expected.machines:
-            wanted, there = expected.addresses[machine], said.pop(machine, set())
-            yield from differs(f"{name} {file}", f"{machine} at", [wanted], sorted(there))
-        yield from same_set(f"{name} {file}", "machines", expected.machines, {*said, *expected.machines})
+            there = addresses_of.pop(machine, set())
+            yield from differs(f"{name} {file}", f"{machine} at", [expected.addresses[machine]], sorted(there))
+        yield from same_set(f"{name} {file}", "machines", expected.machines, {*addresses_of, *expected.machines})
 
-    def asks(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
+    def asks(name: str, setup: MachineSetup) -> Iterator[Mismatch]:
         where = f"{name} /etc/resolv.conf"
-        yield from differs(where, f"name servers as on {expected.machines[0]},", list(first), list(seen.resolvers))
+        yield from differs(where, f"name servers as on {expected.machines[0]},", list(first), list(setup.resolvers))
         there = setups[expected.machines[0]].search if expected.machines[0] in setups else ()
-        yield from differs(where, f"domains and options as on {expected.machines[0]},", list(there), list(seen.search))
-        for machine in (one for one in expected.machines if one != name):
-            found, wanted = seen.resolved.get(machine, ()), expected.addresses[machine]
-            if wanted not in found:
-                yield Mismatch(f"{name} getent", f"{machine} at {wanted}", ", ".join(found) or "no address")
+        yield from differs(where, f"domains and options as on {expected.machines[0]},", list(there), list(setup.search))
+        for machine in (host for host in expected.machines if host != name):
+            resolved, address = setup.resolved.get(machine, ()), expected.addresses[machine]
+            if address not in resolved:
+                yield Mismatch(f"{name} getent", f"{machine} at {address}", ", ".join(resolved) or "no address")
 
     if file is None:
         return [unjudged("names of machines", "product.yml names no file (host_names)", whole=True)]
@@ -118,22 +118,24 @@ Files = Mapping[str, MachineFiles]
 
 def open_ports(files: Files, expected: ExpectedGuest) -> list[Mismatch]:
     """Return the ports that the cluster's programs open to others although their machine's groups do not have them."""
-    said = expected.leaves.open_ports
-    if said is None:
+    ports_of = expected.leaves.open_ports
+    if ports_of is None:
         return [unjudged("which ports are open", "product.yml does not say which may be (open_ports)", whole=True)]
 
-    def judge(name: str, seen: MachineFiles) -> Iterator[Mismatch]:
+    def judge(name: str, machine: MachineFiles) -> Iterator[Mismatch]:
         groups = {"node": expected.nodes, "control_plane": expected.control_plane, "etcd": expected.etcd}
-        allowed = {port for group, ports in said.items() if name in groups[group] for port in ports}
-        if not seen.listening:
+        allowed = {port for group, ports in ports_of.items() if name in groups[group] for port in ports}
+        if not machine.listening:
             yield Mismatch(name, "programs of the cluster that listen", "none")
         if name in expected.nodes:
             allowed |= {port for add_on in expected.addons for port in ADD_ONS[add_on].ports}
-        for one in seen.listening:
-            if not one.local and one.port not in allowed:
+        for listener in machine.listening:
+            if not listener.local and listener.port not in allowed:
                 ports = ", ".join(map(str, sorted(allowed)))
                 yield Mismatch(
-                    f"{name} {one.program}", f"only ports {ports} open to others", f"{one.address}:{one.port}"
+                    f"{name} {listener.program}",
+                    f"only ports {ports} open to others",
+                    f"{listener.address}:{listener.port}",
                 )
 
     return on_every(expected.machines, files, judge)

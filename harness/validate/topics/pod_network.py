@@ -46,7 +46,7 @@ def pod_networks(view: ClusterView, version: int) -> dict[str, str]:
 
 def wrong_routes(facts: Facts, view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
     """Return nodes without a route to another node's pods, with another gateway, or with a route to pods of no node."""
-    return together(*(_wrong_routes(facts, view, one) for one in expected.families))
+    return together(*(_wrong_routes(facts, view, family) for family in expected.families))
 
 
 def _wrong_routes(facts: Facts, view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
@@ -57,8 +57,8 @@ def _wrong_routes(facts: Facts, view: ClusterView, expected: ExpectedGuest) -> l
     gateway_of, networks = plugin.gateway, pod_networks(view, expected.version)
     whole = ipaddress.ip_network(expected.pod_cidr)
 
-    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
-        wanted = {
+    def judge(name: str, node: NodeFacts) -> Iterator[Mismatch]:
+        gateways = {
             networks.get(other, f"the pod network of {other}"): _gateway(
                 expected, gateway_of, networks.get(other, ""), other
             )
@@ -66,10 +66,10 @@ def _wrong_routes(facts: Facts, view: ClusterView, expected: ExpectedGuest) -> l
             if other != name
         }
         # the route to the node's own pods has no gateway
-        there = {to: gateway for to, gateway in seen.routes.items() if gateway and _within(to, whole)}
-        for network, gateway in wanted.items():
+        there = {to: gateway for to, gateway in node.routes.items() if gateway and _within(to, whole)}
+        for network, gateway in gateways.items():
             yield from differs(name, f"route to {network} via", gateway, there.get(network))
-        foreign = sorted(set(there) - set(wanted))
+        foreign = sorted(set(there) - set(gateways))
         yield from differs(name, "routes to pod networks of no other node", [], foreign)
 
     return on_every(expected.nodes, facts, judge)
@@ -98,27 +98,29 @@ def wrong_tunnels(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     plugin = expected.plugin
     if plugin is None:
         return [unjudged("tunnels", _undescribed(expected), whole=True)]
-    wanted = set(expected.tunnels)
+    expected_tunnels = set(expected.tunnels)
 
-    def judge(name: str, seen: NodeFacts) -> list[Mismatch]:
-        tunnels = {link for link, kind in seen.links.items() if kind in TUNNELS}
-        found = [] if LOOPBACK in seen.links else [Mismatch(name, "a list of its interfaces", repr(dict(seen.links)))]
-        found += same_set(name, f"tunnels ({', '.join(sorted(TUNNELS))})", wanted, tunnels)
-        return found + _too_large(name, seen, plugin.ipv6_tunnel)
+    def judge(name: str, node: NodeFacts) -> list[Mismatch]:
+        tunnels = {link for link, kind in node.links.items() if kind in TUNNELS}
+        mismatches = (
+            [] if LOOPBACK in node.links else [Mismatch(name, "a list of its interfaces", repr(dict(node.links)))]
+        )
+        mismatches += same_set(name, f"tunnels ({', '.join(sorted(TUNNELS))})", expected_tunnels, tunnels)
+        return mismatches + _too_large(name, node, plugin.ipv6_tunnel)
 
     return on_every(expected.nodes, facts, judge)
 
 
-def _too_large(name: str, seen: NodeFacts, ipv6_tunnel: str | None) -> list[Mismatch]:
+def _too_large(name: str, node: NodeFacts, ipv6_tunnel: str | None) -> list[Mismatch]:
     """Return VXLAN tunnels whose packets do not fit into the link that they leave by, and bridges above the tunnel."""
-    found: list[Mismatch] = []
-    for tunnel in (link for link, kind in seen.links.items() if kind == "vxlan"):
-        carrier, mtu = seen.carriers.get(tunnel, ""), seen.mtus.get(tunnel, 0)
+    mismatches: list[Mismatch] = []
+    for tunnel in (link for link, kind in node.links.items() if kind == "vxlan"):
+        carrier, mtu = node.carriers.get(tunnel, ""), node.mtus.get(tunnel, 0)
         header = VXLAN_BYTES + (IPV6_BYTES if tunnel == ipv6_tunnel else 0)
-        most = seen.mtus.get(carrier, mtu + header) - header
+        most = node.mtus.get(carrier, mtu + header) - header
         if mtu > most:
-            found.append(Mismatch(f"{name} {tunnel}", f"an MTU of at most {most}, for {carrier}", str(mtu)))
-    return found
+            mismatches.append(Mismatch(f"{name} {tunnel}", f"an MTU of at most {most}, for {carrier}", str(mtu)))
+    return mismatches
 
 
 def wrong_plugin_units(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
@@ -129,23 +131,23 @@ def wrong_plugin_units(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     named = {name: plugin.unit for name, plugin in plugins().items() if name != undescribed}
     others = {unit for unit in named.values() if unit is not None} - {own}
 
-    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
+    def judge(name: str, node: NodeFacts) -> Iterator[Mismatch]:
         if own is not None:
-            unit = seen.units.get(own)
+            unit = node.units.get(own)
             states = (unit.active, unit.enabled) if unit is not None else ("absent",)
             yield from differs(f"{name} {own}", "state", ("active", "enabled"), states)
         for other in sorted(others):
-            unit = seen.units.get(other)
+            unit = node.units.get(other)
             if unit is None or unit.loaded != "not-found":
                 yield Mismatch(
                     f"{name} {other}", "not to be installed", unit.loaded if unit is not None else "no answer"
                 )
 
-    found = on_every(expected.nodes, facts, judge)
+    mismatches = on_every(expected.nodes, facts, judge)
     return (
-        found
+        mismatches
         if expected.plugin is not None
-        else [*found, unjudged("the network plugin's unit", _undescribed(expected))]
+        else [*mismatches, unjudged("the network plugin's unit", _undescribed(expected))]
     )
 
 
@@ -159,19 +161,19 @@ def wrong_network_files(
     first = next((setups[name] for name in expected.nodes if name in setups), None)
     files, kinds = (sorted(first.cni), _kinds(first)) if first is not None else ([], [])
     routed = expected.plugin is not None and expected.plugin.gateway is not None
-    networks = {one.version: pod_networks(view, one.version) for one in expected.families} if routed else {}
+    networks = {family.version: pod_networks(view, family.version) for family in expected.families} if routed else {}
 
-    def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
+    def judge(name: str, setup: MachineSetup) -> Iterator[Mismatch]:
         where = f"{name} {FOLDER}"
-        yield from same_set(where, "files", files, seen.cni)
-        yield from differs(where, "one file: the runtime reads only the first of", 1, len(seen.cni))
-        yield from differs(where, f"plugins as on {expected.nodes[0]},", kinds, _kinds(seen))
-        for file, content in seen.cni.items():
+        yield from same_set(where, "files", files, setup.cni)
+        yield from differs(where, "one file: the runtime reads only the first of", 1, len(setup.cni))
+        yield from differs(where, f"plugins as on {expected.nodes[0]},", kinds, _kinds(setup))
+        for file, content in setup.cni.items():
             if not isinstance(content, Mapping):
                 yield Mismatch(f"{where}/{file}", "JSON", "something else")
                 continue
             for plugin in _plugins(content):
-                yield from _wrong_mtu(f"{where}/{file}", plugin, seen, facts.get(name), expected)
+                yield from _wrong_mtu(f"{where}/{file}", plugin, setup, facts.get(name), expected)
                 own = [of_nodes[name] for of_nodes in networks.values() if name in of_nodes]
                 wrong = [subnet for subnet in _subnets(plugin) if subnet not in own] if own else []
                 yield from differs(f"{where}/{file}", f"subnets other than {', '.join(own)}", [], wrong)
@@ -180,7 +182,7 @@ def wrong_network_files(
 
 
 def _wrong_mtu(
-    where: str, plugin: Mapping[str, Any], seen: MachineSetup, facts: NodeFacts | None, expected: ExpectedGuest
+    where: str, plugin: Mapping[str, Any], setup: MachineSetup, facts: NodeFacts | None, expected: ExpectedGuest
 ) -> Iterator[Mismatch]:
     """Yield another MTU than that of the plugin's tunnel and of the bridge that pods are on.
 
@@ -189,7 +191,7 @@ def _wrong_mtu(
     mtu, bridge, mtus = plugin.get("mtu"), plugin.get("bridge", ""), facts.mtus if facts is not None else {}
     if not mtu:
         return
-    if seen.bridged.get(bridge) and mtus.get(bridge, mtu) != mtu:
+    if setup.bridged.get(bridge) and mtus.get(bridge, mtu) != mtu:
         yield Mismatch(where, f"mtu {mtus[bridge]}, as {bridge} has it", str(mtu))
     if expected.plugin is None or not mtus:
         return
@@ -202,21 +204,21 @@ def _wrong_mtu(
 
 
 def _plugins(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    found: list[Mapping[str, Any]] = content.get("plugins", [content])
-    return found
+    plugins_of_file: list[Mapping[str, Any]] = content.get("plugins", [content])
+    return plugins_of_file
 
 
-def _kinds(seen: MachineSetup) -> list[str]:
+def _kinds(setup: MachineSetup) -> list[str]:
     """Return the types of all plugins in the files of a machine, in their order."""
-    contents = [content for _, content in sorted(seen.cni.items()) if isinstance(content, Mapping)]
+    contents = [content for _, content in sorted(setup.cni.items()) if isinstance(content, Mapping)]
     return [str(plugin.get("type")) for content in contents for plugin in _plugins(content)]
 
 
 def _subnets(value: Any) -> Iterator[str]:
     """Yield every `subnet` in a plugin's settings."""
     if isinstance(value, Mapping):
-        for key, one in value.items():
-            yield from [one] if key == "subnet" and isinstance(one, str) else _subnets(one)
+        for key, setting in value.items():
+            yield from [setting] if key == "subnet" and isinstance(setting, str) else _subnets(setting)
     elif isinstance(value, list):
-        for one in value:
-            yield from _subnets(one)
+        for setting in value:
+            yield from _subnets(setting)

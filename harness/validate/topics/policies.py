@@ -101,30 +101,30 @@ def _port(**fields: Any) -> Json:
 
 
 def _from(*clients: str) -> Callable[[Connection], bool | None]:
-    return lambda one: one.client in clients
+    return lambda connection: connection.client in clients
 
 
 def _at(*ports: int) -> Callable[[Connection], bool | None]:
-    return lambda one: one.port in ports
+    return lambda connection: connection.port in ports
 
 
-def _near_alone(one: Connection) -> bool | None:
-    return None if one.server == SERVICE else one.server == FAR
+def _near_alone(connection: Connection) -> bool | None:
+    return None if connection.server == SERVICE else connection.server == FAR
 
 
 def _inside_to(*servers: str) -> Callable[[Connection], bool | None]:
-    def leaves(one: Connection) -> bool | None:
-        if one.client == GUEST:
+    def leaves(connection: Connection) -> bool | None:
+        if connection.client == GUEST:
             return True
-        return None if one.server == SERVICE and servers else one.server in servers
+        return None if connection.server == SERVICE and servers else connection.server in servers
 
     return leaves
 
 
-def _both_ways(one: Connection) -> bool | None:
-    if one.server == SERVICE:
+def _both_ways(connection: Connection) -> bool | None:
+    if connection.server == SERVICE:
         return None
-    return one.client == JOB if one.server == NEAR else one.client != WEB
+    return connection.client == JOB if connection.server == NEAR else connection.client != WEB
 
 
 CASES: Sequence[Case] = (
@@ -167,7 +167,7 @@ CASES: Sequence[Case] = (
     Case(
         "a port is open to pods with a label",
         _only(allow=_ingress({"from": [PEER_OF[JOB]], **_port(port=HTTP)})),
-        lambda one: one.client == JOB and one.port == HTTP,
+        lambda connection: connection.client == JOB and connection.port == HTTP,
     ),
     Case(
         "a policy is for the pods that it selects", _only(deny=_ingress(pods=_place(NEAR)["podSelector"])), _near_alone
@@ -182,7 +182,7 @@ CASES: Sequence[Case] = (
     Case(
         "pods may go out to a port",
         _only(allow=_egress(_port(port=HTTP))),
-        lambda one: one.client == GUEST or one.port == HTTP,
+        lambda connection: connection.client == GUEST or connection.port == HTTP,
     ),
     Case(
         "both ends must agree",
@@ -215,26 +215,26 @@ class PolicyPods:
     pod_network: str
     proxy_seconds: float
 
-    def dial(self, one: Connection) -> DialResult:
+    def dial(self, connection: Connection) -> DialResult:
         """Let a client dial, once; a second time where the API server's proxy did not reach the client."""
         query = {
-            "host": self.addresses[one.server],
-            "port": str(SERVICE_PORT if one.server == SERVICE else one.port),
-            "protocol": "udp" if one.port == UDP else "http",
+            "host": self.addresses[connection.server],
+            "port": str(SERVICE_PORT if connection.server == SERVICE else connection.port),
+            "protocol": "udp" if connection.port == UDP else "http",
             "request": "hostname",
             "tries": "1",
         }
-        namespace, seconds = NAMESPACE_OF[one.client], self.proxy_seconds + DIAL_SECONDS
-        first = dial_from(self.api, namespace, one.client, query, seconds)
-        return dial_from(self.api, namespace, one.client, query, seconds) if first.unasked else first
+        namespace, seconds = NAMESPACE_OF[connection.client], self.proxy_seconds + DIAL_SECONDS
+        first = dial_from(self.api, namespace, connection.client, query, seconds)
+        return dial_from(self.api, namespace, connection.client, query, seconds) if first.unasked else first
 
     def give(self, case: Case) -> None:
         """Let the policies of a case be those that the pods have, and no others."""
-        wanted = case.policies({**self.addresses, "pods": self.pod_network})
-        for found in self.api.list(NETWORK_POLICY, INSIDE).items:
-            if found["metadata"]["name"] not in wanted:
-                self.api.delete(NETWORK_POLICY, found["metadata"]["name"], INSIDE)
-        for name, spec in wanted.items():
+        specs = case.policies({**self.addresses, "pods": self.pod_network})
+        for policy in self.api.list(NETWORK_POLICY, INSIDE).items:
+            if policy["metadata"]["name"] not in specs:
+                self.api.delete(NETWORK_POLICY, policy["metadata"]["name"], INSIDE)
+        for name, spec in specs.items():
             if self.api.get(NETWORK_POLICY, name, INSIDE) is None:
                 self.api.create(NETWORK_POLICY, _policy(name, spec))
             else:
@@ -279,7 +279,7 @@ def place(
     return tuple(
         PolicyPods(
             api,
-            {name: of_family(given, ip_network(network).version) for name, given in every.items()},
+            {name: of_family(pod_addresses, ip_network(network).version) for name, pod_addresses in every.items()},
             network,
             timeouts.probe_proxy,
         )
@@ -304,7 +304,7 @@ def _ready(api: Cluster) -> dict[str, tuple[str, ...]] | NotYet:
 
 def _is_ready(pod: Json | None) -> bool:
     conditions = (pod or {}).get("status", {}).get("conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def _pod(name: str, node: str, image: str) -> Json:
@@ -376,7 +376,7 @@ def outcome_of(answer: DialResult) -> Outcome:
 
 def wrong_connections(pods: PolicyPods, case: Case) -> list[Mismatch]:
     """Try every connection that a case judges; return those that became of otherwise."""
-    judged = {one: wanted for one in EVERY if (wanted := case.leaves(one)) is not None}
+    judged = {connection: works for connection in EVERY if (works := case.leaves(connection)) is not None}
     with ThreadPoolExecutor(PARALLEL_DIALS) as pool:
         answers = dict(zip(judged, pool.map(pods.dial, judged), strict=True))
     return differing(case, judged, answers)
@@ -386,15 +386,17 @@ def differing(
     case: Case, judged: Mapping[Connection, bool], answers: Mapping[Connection, DialResult]
 ) -> list[Mismatch]:
     """Return the connections that became of otherwise than a case says; of a client that nobody reaches, that alone."""
-    found = differs("the check", "any connection", True, bool(judged))
-    unasked = {one.client: answers[one].unasked for one in judged if answers[one].unasked}
-    wanted = "an answer, without which nothing is known of what it reaches"
-    found += [Mismatch(f"API server -> {client}", wanted, why) for client, why in sorted(unasked.items())]
-    for one, works in sorted(judged.items()):
-        seen = outcome_of(answers[one])
-        if seen is Outcome.UNKNOWN or works is (seen is Outcome.ANSWERED):
+    mismatches = differs("the check", "any connection", True, bool(judged))
+    unasked = {connection.client: answers[connection].unasked for connection in judged if answers[connection].unasked}
+    requirement = "an answer, without which nothing is known of what it reaches"
+    mismatches += [Mismatch(f"API server -> {client}", requirement, why) for client, why in sorted(unasked.items())]
+    for connection, works in sorted(judged.items()):
+        outcome = outcome_of(answers[connection])
+        if outcome is Outcome.UNKNOWN or works is (outcome is Outcome.ANSWERED):
             continue
-        said = "; ".join(answers[one].errors)[:200]
+        errors = "; ".join(answers[connection].errors)[:200]
         expected = "an answer" if works else "none: it is refused, or nothing comes back"
-        found.append(Mismatch(f"{one}, while {case.name}", expected, f"{seen}{f': {said}' if said else ''}"))
-    return found
+        mismatches.append(
+            Mismatch(f"{connection}, while {case.name}", expected, f"{outcome}{f': {errors}' if errors else ''}")
+        )
+    return mismatches

@@ -26,18 +26,18 @@ def stopped_services(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     runtime = runtime_of(facts, expected)
     units = {"kubelet": expected.leaves.kubelet.unit, runtime or "the container runtime": expected.leaves.runtime_unit}
 
-    def judge(program: str, said: str | None, name: str, seen: NodeFacts) -> Iterator[Mismatch]:
-        service = said or next((process.unit for process in seen.running(program)), "")
-        unit = seen.units.get(service)
+    def judge(program: str, unit_name: str | None, name: str, node: NodeFacts) -> Iterator[Mismatch]:
+        service = unit_name or next((process.unit for process in node.running(program)), "")
+        unit = node.units.get(service)
         states = (unit.active, unit.sub, unit.enabled) if unit else ("absent",)
         yield from differs(f"{name} {service or program}", "state", ("active", "running", "enabled"), states)
 
     local, etcd = expected.leaves.local_api, expected.leaves.etcd.unit
     parts = [
         [unjudged(f"the unit of {program}", UNNAMED)]
-        if said is None and (program == "the container runtime" or _without_unit(facts, program))
-        else on_every(expected.nodes, facts, partial(judge, program, said))
-        for program, said in units.items()
+        if unit_name is None and (program == "the container runtime" or _without_unit(facts, program))
+        else on_every(expected.nodes, facts, partial(judge, program, unit_name))
+        for program, unit_name in units.items()
     ]
     proxied = expected.nodes if local.group == "node" else expected.workers
     if local.unit is not None and proxied:
@@ -49,7 +49,7 @@ def stopped_services(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
 
 def _without_unit(facts: Facts, program: str) -> bool:
     """Tell whether no machine shows which unit runs a program; false when no machine was looked at."""
-    return bool(facts) and not any(process.unit for seen in facts.values() for process in seen.running(program))
+    return bool(facts) and not any(process.unit for node in facts.values() for process in node.running(program))
 
 
 def failed_units(facts: Facts, expected: ExpectedGuest, allowed: Mapping[str, str]) -> list[Mismatch]:
@@ -59,11 +59,11 @@ def failed_units(facts: Facts, expected: ExpectedGuest, allowed: Mapping[str, st
         allowed: units that may fail -> why.
     """
 
-    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
-        if seen.system_state not in SYSTEM_STATES:
-            yield Mismatch(name, "systemd 'running'", repr(seen.system_state))
-        yield from differs(name, "failed units", [], sorted(set(seen.failed_units) - set(allowed)))
-        journal = seen.units.get(JOURNAL)
+    def judge(name: str, node: NodeFacts) -> Iterator[Mismatch]:
+        if node.system_state not in SYSTEM_STATES:
+            yield Mismatch(name, "systemd 'running'", repr(node.system_state))
+        yield from differs(name, "failed units", [], sorted(set(node.failed_units) - set(allowed)))
+        journal = node.units.get(JOURNAL)
         yield from differs(f"{name} {JOURNAL}", "state", "active", journal.active if journal is not None else "absent")
 
     return on_every(expected.machines, facts, judge)
@@ -73,17 +73,17 @@ def misplaced_processes(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]
     """Return where the control plane or etcd does not run, runs twice, runs otherwise, or on a machine of no group."""
     leaves = expected.leaves
 
-    def judge(program: str, name: str, seen: NodeFacts) -> Iterator[Mismatch]:
+    def judge(program: str, name: str, node: NodeFacts) -> Iterator[Mismatch]:
         group = expected.etcd if program == "etcd" else expected.control_plane
-        running = seen.running(program)
+        running = node.running(program)
         yield from differs(f"{name} {program}", "running processes", int(name in group), len(running))
         static = expected.static(program) if name in expected.control_plane else False
         for process in running if name in group and expected.static(program) is not None else ():
             yield from differs(f"{name} {program}", "runs as", _words(static), _runs(process))
 
     parts: list[list[Mismatch]] = []
-    for programs, said in ((CONTROL_PLANE_PROGRAMS, leaves.control_plane.runs_as), (("etcd",), leaves.etcd.runs_as)):
-        unnamed = said is None and all(absent(facts, program) for program in programs)
+    for programs, runs_as in ((CONTROL_PLANE_PROGRAMS, leaves.control_plane.runs_as), (("etcd",), leaves.etcd.runs_as)):
+        unnamed = runs_as is None and all(absent(facts, program) for program in programs)
         if unnamed and not (programs == ("etcd",) and etcd_is_used(facts, expected)):
             parts.append([unjudged(f"where {', '.join(programs)} run", NOWHERE)])
         else:
@@ -102,8 +102,8 @@ def _runs(process: Process) -> str:
 def unhealthy_agents(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     """Return kubelets and kube-proxies that do not report themselves healthy."""
 
-    def judge(agent: str, name: str, seen: NodeFacts) -> Iterator[Mismatch]:
-        answer = seen.endpoints[agent]
+    def judge(agent: str, name: str, node: NodeFacts) -> Iterator[Mismatch]:
+        answer = node.endpoints[agent]
         if answer.status != 200:
             yield Mismatch(f"{name} {agent} /healthz", "200", f"{answer.status} {answer.body[:200]}")
 
@@ -119,14 +119,14 @@ def wrong_manifests(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     """Return where the static pods' manifests are not exactly those of the machine's role."""
     static = static_by_facts(facts, expected)
     others = expected.leaves.control_plane.other_static_pods
-    if expected.leaves.control_plane.runs_as is None and facts and not any(seen.manifests for seen in facts.values()):
+    if expected.leaves.control_plane.runs_as is None and facts and not any(node.manifests for node in facts.values()):
         return [unjudged("the static pods", "no machine has any, and product.yml does not say so", whole=True)]
 
-    def judge(name: str, seen: NodeFacts) -> list[Mismatch]:
-        role = {program for program, wanted in static.items() if wanted} if name in expected.control_plane else set()
-        there = {PurePath(manifest).stem for manifest in seen.manifests}
+    def judge(name: str, node: NodeFacts) -> list[Mismatch]:
+        role = {program for program, runs in static.items() if runs} if name in expected.control_plane else set()
+        there = {PurePath(manifest).stem for manifest in node.manifests}
         allowed = there - set(static) if others is None else set(others)
-        folder = expected.leaves.control_plane.manifests or seen.kubelet.get("manifests", "manifests")
+        folder = expected.leaves.control_plane.manifests or node.kubelet.get("manifests", "manifests")
         return same_set(f"{name} {folder}", "static pods", role, there - (allowed - role))
 
     return on_every(expected.nodes, facts, judge)
@@ -140,28 +140,28 @@ ANY = object()  # some value, of a file that the product does not name
 def wrong_flags(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     """Return the flags of running processes that are not what the cell asked for."""
     every = _wanted_flags(expected)
-    found: list[Mismatch] = []
+    mismatches: list[Mismatch] = []
     for program in (*CONTROL_PLANE_PROGRAMS, "etcd", "kubelet"):
-        said = (
+        is_named = (
             expected.leaves.kubelet.unit is not None if program == "kubelet" else expected.static(program) is not None
         )
-        if not said and absent(facts, program):
-            found.append(unjudged(f"the flags of {program}", "no process of that name runs"))
+        if not is_named and absent(facts, program):
+            mismatches.append(unjudged(f"the flags of {program}", "no process of that name runs"))
             del every[program]
     missing = [flag for flags in every.values() for flag, value in flags.items() if value == ""]
-    found += [unjudged(f"--{flag}", "the cell's variables do not say what it should be") for flag in missing]
+    mismatches += [unjudged(f"--{flag}", "the cell's variables do not say what it should be") for flag in missing]
 
-    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
+    def judge(name: str, node: NodeFacts) -> Iterator[Mismatch]:
         for program, flags in every.items():
-            for process in seen.running(program):
+            for process in node.running(program):
                 for flag, value in flags.items():
                     if value != "":
                         yield from _wrong_flag(f"{name} {program}", flag, value, process.flag(flag))
 
-    seen_programs = {process.name for seen in facts.values() for process in seen.processes}
+    seen_programs = {process.name for node in facts.values() for process in node.processes}
     judged = on_every(expected.machines, facts, judge)
     judged += same_set("the cluster", "running programs", every, seen_programs & set(every))
-    return together(judged, _other_environment(facts, expected), found) if every else together(found)
+    return together(judged, _other_environment(facts, expected), mismatches) if every else together(mismatches)
 
 
 def _wanted_flags(expected: ExpectedGuest) -> dict[str, dict[str, object]]:
@@ -186,18 +186,20 @@ def _wanted_flags(expected: ExpectedGuest) -> dict[str, dict[str, object]]:
     }
 
 
-def _wrong_flag(where: str, flag: str, wanted: object, seen: str | None) -> list[Mismatch]:
-    if wanted is ANY:
-        return [] if seen else [Mismatch(where, f"--{flag} with a value", repr(seen))]
-    if isinstance(wanted, set):
-        modes = set((seen or "").split(","))
+def _wrong_flag(where: str, flag: str, expected_value: object, observed: str | None) -> list[Mismatch]:
+    if expected_value is ANY:
+        return [] if observed else [Mismatch(where, f"--{flag} with a value", repr(observed))]
+    if isinstance(expected_value, set):
+        modes = set((observed or "").split(","))
         return (
             []
-            if wanted <= modes <= wanted | {"Webhook"}
-            else differs(where, f"--{flag}", ",".join(sorted(wanted)), seen)
+            if expected_value <= modes <= expected_value | {"Webhook"}
+            else differs(where, f"--{flag}", ",".join(sorted(expected_value)), observed)
         )
-    value = seen if seen is not None else DEFAULTS.get(flag)
-    return differs(where, f"--{flag}", wanted, value.lower() if wanted == "true" and value is not None else value)
+    value = observed if observed is not None else DEFAULTS.get(flag)
+    return differs(
+        where, f"--{flag}", expected_value, value.lower() if expected_value == "true" and value is not None else value
+    )
 
 
 def _other_environment(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
@@ -206,13 +208,13 @@ def _other_environment(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     if file is None:
         return []
 
-    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
-        if not seen.environment:
-            yield Mismatch(f"{name} {file}", "ETCD_* variables", repr(seen.environment))
+    def judge(name: str, node: NodeFacts) -> Iterator[Mismatch]:
+        if not node.environment:
+            yield Mismatch(f"{name} {file}", "ETCD_* variables", repr(node.environment))
             return
-        for process in seen.running("etcd"):
-            running = {key: process.settings.get(key) for key in seen.environment}
-            for key, value in seen.environment.items():
+        for process in node.running("etcd"):
+            running = {key: process.settings.get(key) for key in node.environment}
+            for key, value in node.environment.items():
                 yield from differs(f"{name} etcd", f"{key} as in {file}", value, running[key])
 
     return on_every(expected.etcd, facts, judge)
@@ -226,14 +228,14 @@ def wrong_binaries(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     """Return the installed programs that are missing or have another version than expected."""
     leaves, runtime = expected.leaves, runtime_of(facts, expected)
     every = Tool()
-    wanted = {
+    tools = {
         "kubelet": (expected.kubernetes, every if leaves.kubelet.unit is not None else None),
         "kubeadm": (expected.kubernetes, leaves.kubeadm),
         "kubectl": (expected.kubernetes, leaves.kubectl),
         runtime or "container runtime": (expected.runtime_version, every if leaves.runtime_unit is not None else None),
         "runc": (expected.runc, every if leaves.runtime_unit is not None else None),
     }
-    parts = [_program(facts, expected, name, version, tool) for name, (version, tool) in wanted.items()]
+    parts = [_program(facts, expected, name, version, tool) for name, (version, tool) in tools.items()]
     return together(*parts, _cni_plugins(facts, expected))
 
 
@@ -251,9 +253,9 @@ def _program(facts: Facts, expected: ExpectedGuest, program: str, version: str, 
     agents = ("kubelet", "runc", runtime_of(facts, expected))  # of the rest, each machine may have it or not
     names = names if tool is not None or program in agents else installed
 
-    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
+    def judge(name: str, node: NodeFacts) -> Iterator[Mismatch]:
         own = expected.kubernetes_of(name) if program in KUBERNETES else version
-        yield from differs_upstream(f"{name} {program}", "version", own, seen.versions.get(program, ""))
+        yield from differs_upstream(f"{name} {program}", "version", own, node.versions.get(program, ""))
 
     return on_every(names or expected.nodes, facts, judge)
 
@@ -261,12 +263,12 @@ def _program(facts: Facts, expected: ExpectedGuest, program: str, version: str, 
 def _cni_plugins(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     if not expected.cni_plugins:
         return [unjudged("the version of the CNI plugins", expected.why_unknown("cni_plugins"))]
-    if expected.leaves.cni_plugins is None and facts and not any(seen.cni_plugins for seen in facts.values()):
+    if expected.leaves.cni_plugins is None and facts and not any(node.cni_plugins for node in facts.values()):
         return [unjudged("the version of the CNI plugins", "there are none in /opt/cni/bin")]
 
-    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
+    def judge(name: str, node: NodeFacts) -> Iterator[Mismatch]:
         for plugin in CNI_PLUGINS:
-            version = seen.cni_plugins.get(plugin, "")
+            version = node.cni_plugins.get(plugin, "")
             yield from differs(f"{name} CNI plugin {plugin}", "version", expected.cni_plugins, version)
 
     return on_every(expected.nodes, facts, judge)
@@ -274,10 +276,10 @@ def _cni_plugins(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
 
 def replaced_binaries(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     """Return the services that still run an old version of their file, which was replaced."""
-    said = {"kubelet": expected.leaves.kubelet.unit, runtime_of(facts, expected): expected.leaves.runtime_unit}
+    units = {"kubelet": expected.leaves.kubelet.unit, runtime_of(facts, expected): expected.leaves.runtime_unit}
 
-    def judge(program: str, name: str, seen: NodeFacts) -> Iterator[Mismatch]:
-        running = seen.running(program)
+    def judge(program: str, name: str, node: NodeFacts) -> Iterator[Mismatch]:
+        running = node.running(program)
         yield from differs(f"{name} {program}", "running processes", 1, len(running))
         for process in running:
             if process.executable.endswith(DELETED):
@@ -287,7 +289,7 @@ def replaced_binaries(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
         [unjudged(f"the file of {program or 'the container runtime'}", "no process of a known name runs")]
         if not program or (unit is None and absent(facts, program))
         else on_every(expected.nodes, facts, partial(judge, program))
-        for program, unit in said.items()
+        for program, unit in units.items()
     ]
     return together(*parts)
 
@@ -297,15 +299,15 @@ Setups = Mapping[str, MachineSetup]
 
 def amended_units(setups: Setups, expected: ExpectedGuest) -> list[Mismatch]:
     """Return files that amend units although the product has none such, and limits of kubelet and the runtime."""
-    said = expected.leaves.drop_ins
-    if said is None:
+    drop_ins = expected.leaves.drop_ins
+    if drop_ins is None:
         why = "product.yml does not say which files amend units (drop_ins)"
         return [unjudged("settings of units", why, whole=True)]
 
-    def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
-        for unit, files in seen.drop_ins.items():
-            yield from same_set(f"{name} {unit}", "files that amend it", set(said) & set(files), files)
-        for program, path, value in seen.limits:
+    def judge(name: str, setup: MachineSetup) -> Iterator[Mismatch]:
+        for unit, files in setup.drop_ins.items():
+            yield from same_set(f"{name} {unit}", "files that amend it", set(drop_ins) & set(files), files)
+        for program, path, value in setup.limits:
             yield Mismatch(f"{name} {program}", f"no limit in {path}", value)
 
     return together(on_every(expected.machines, setups, judge))
@@ -335,87 +337,90 @@ STOPPED = ("T", "t")
 
 def other_units(setups: Setups, expected: ExpectedGuest) -> list[Mismatch]:
     """Return what the cluster's services set otherwise than the product, and those that do not stay up."""
-    said = expected.leaves.unit_settings
+    unit_settings = expected.leaves.unit_settings
 
-    def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
-        for unit, one in sorted(seen.units.items()):
+    def judge(name: str, setup: MachineSetup) -> Iterator[Mismatch]:
+        for unit, unit_state in sorted(setup.units.items()):
             where = f"{name} {unit}"
-            if one.reload:
+            if unit_state.reload:
                 yield Mismatch(where, "a unit that systemd has read since its files changed", "systemd has not")
-            if one.restarts > MOST_RESTARTS:
-                restarts = f"{one.restarts} restarts by systemd since it was started"
+            if unit_state.restarts > MOST_RESTARTS:
+                restarts = f"{unit_state.restarts} restarts by systemd since it was started"
                 yield Mismatch(where, f"at most {MOST_RESTARTS} restarts", restarts)
-            if said is not None:
-                yield from _other_settings(where, said.get(unit, {}), one.settings)
+            if unit_settings is not None:
+                yield from _other_settings(where, unit_settings.get(unit, {}), unit_state.settings)
 
-    found = on_every(expected.machines, setups, judge)
-    if setups and not any(seen.units for seen in setups.values()):
-        return [*found, unjudged("the settings of units", "product.yml names no unit that there is", whole=True)]
+    mismatches = on_every(expected.machines, setups, judge)
+    if setups and not any(setup.units for setup in setups.values()):
+        return [*mismatches, unjudged("the settings of units", "product.yml names no unit that there is", whole=True)]
     why = "product.yml does not say them (unit_settings)"
-    return found if said is not None else [*found, unjudged("the settings of units", why)]
+    return mismatches if unit_settings is not None else [*mismatches, unjudged("the settings of units", why)]
 
 
-def _other_settings(where: str, wanted: Mapping[str, str], seen: Mapping[str, str]) -> Iterator[Mismatch]:
-    for key in sorted({*wanted, *seen}):
+def _other_settings(where: str, settings: Mapping[str, str], observed: Mapping[str, str]) -> Iterator[Mismatch]:
+    for key in sorted({*settings, *observed}):
         usual = "systemd's default"
-        if key not in wanted:
-            yield Mismatch(where, f"{key}: {usual}", seen[key])
-        elif not fnmatchcase(seen.get(key, ""), wanted[key]):
-            yield Mismatch(where, f"{key}={wanted[key]}", seen.get(key, usual))
+        if key not in settings:
+            yield Mismatch(where, f"{key}: {usual}", observed[key])
+        elif not fnmatchcase(observed.get(key, ""), settings[key]):
+            yield Mismatch(where, f"{key}={settings[key]}", observed.get(key, usual))
 
 
 def limited_processes(setups: Setups, expected: ExpectedGuest) -> list[Mismatch]:
     """Return processes of the cluster with other limits than their unit's, or that the kernel treats worse."""
 
-    def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
-        first = seen.processes.get("1")
-        if first is None or len(seen.processes) == 1:
+    def judge(name: str, setup: MachineSetup) -> Iterator[Mismatch]:
+        first = setup.processes.get("1")
+        if first is None or len(setup.processes) == 1:
             yield Mismatch(name, "processes of the cluster with their limits", "none")
             return
-        for program, one in sorted(seen.processes.items()):
+        for program, process in sorted(setup.processes.items()):
             where = f"{name} {program}"
             if program == "1":
                 continue
-            unit = seen.units.get(program)
-            yield from _treated(where, one, first, unit)
+            unit = setup.units.get(program)
+            yield from _treated(where, process, first, unit)
             limits = unit.limits if unit is not None else {}
             for key, kernels in LIMITS.items():
-                wanted = [limits.get(key + soft, "") for soft in ("Soft", "")]
+                unit_limits = [limits.get(key + soft, "") for soft in ("Soft", "")]
                 yield from _other_limit(
-                    f"{where} {kernels}", wanted, one.limits.get(kernels), first.limits.get(kernels, ("", "unlimited"))
+                    f"{where} {kernels}",
+                    unit_limits,
+                    process.limits.get(kernels),
+                    first.limits.get(kernels, ("", "unlimited")),
                 )
 
     return on_every(expected.machines, setups, judge)
 
 
-def _treated(where: str, one: ProcessLimits, first: ProcessLimits, unit: UnitSettings | None) -> Iterator[Mismatch]:
+def _treated(where: str, process: ProcessLimits, first: ProcessLimits, unit: UnitSettings | None) -> Iterator[Mismatch]:
     """Judge what the kernel gives a process: processors, turns, files, and who is killed first without memory."""
     settings = unit.settings if unit is not None else {}
-    if one.oom > max(0, int(settings.get("OOMScoreAdjust", "0"))):
-        yield Mismatch(where, "oom_score_adj 0 or less: others are killed before it", str(one.oom))
-    if one.nice > max(0, int(settings.get("Nice", "0"))):
-        yield Mismatch(where, "niceness 0", str(one.nice))
-    if one.state in STOPPED:
+    if process.oom > max(0, int(settings.get("OOMScoreAdjust", "0"))):
+        yield Mismatch(where, "oom_score_adj 0 or less: others are killed before it", str(process.oom))
+    if process.nice > max(0, int(settings.get("Nice", "0"))):
+        yield Mismatch(where, "niceness 0", str(process.nice))
+    if process.state in STOPPED:
         yield Mismatch(where, "a process that runs", "it is stopped (SIGSTOP)")
-    if "CPUAffinity" not in settings and one.cpus != first.cpus:
-        yield Mismatch(where, f"processors {first.cpus}, those of the machine", one.cpus)
-    soft = one.limits["open files"][0]
+    if "CPUAffinity" not in settings and process.cpus != first.cpus:
+        yield Mismatch(where, f"processors {first.cpus}, those of the machine", process.cpus)
+    soft = process.limits["open files"][0]
     if soft not in WITHOUT and int(soft) < LEAST_FILES:
         yield Mismatch(where, f"{LEAST_FILES} open files and more", f"a limit of {soft}")
 
 
 def _other_limit(
-    where: str, wanted: Sequence[str], seen: tuple[str, str] | None, first: tuple[str, str]
+    where: str, unit_limits: Sequence[str], observed: tuple[str, str] | None, first: tuple[str, str]
 ) -> Iterator[Mismatch]:
     """Judge one limit: the unit's, or the machine's own where that is lower. Programs may raise the soft one."""
-    if seen is None or "" in wanted:
+    if observed is None or "" in unit_limits:
         return
-    soft, hard = (_number(text) for text in wanted)
+    soft, hard = (_number(text) for text in unit_limits)
     most = min(hard, _number(first[1]))
-    if _number(seen[1]) not in (hard, most):
-        yield Mismatch(where, f"the unit's limit {wanted[1]}", f"{seen[1]}")
-    elif _number(seen[0]) < min(soft, most) - 1:  # Go's runtime leaves one off
-        yield Mismatch(where, f"the unit's limit {wanted[0]}", f"{seen[0]} (soft)")
+    if _number(observed[1]) not in (hard, most):
+        yield Mismatch(where, f"the unit's limit {unit_limits[1]}", f"{observed[1]}")
+    elif _number(observed[0]) < min(soft, most) - 1:  # Go's runtime leaves one off
+        yield Mismatch(where, f"the unit's limit {unit_limits[0]}", f"{observed[0]} (soft)")
 
 
 def _number(text: str) -> float:

@@ -45,9 +45,9 @@ class ApiRight:
     def attributes(self) -> dict[str, str]:
         """Return it as reviews take it."""
         resource, _, sub = self.resource.partition("/")
-        found = {"verb": self.verb, "group": self.group, "resource": resource}
+        attributes = {"verb": self.verb, "group": self.group, "resource": resource}
         more = {"subresource": sub, "namespace": self.namespace, "name": self.name}
-        return {**found, **{key: value for key, value in more.items() if value}}
+        return {**attributes, **{key: value for key, value in more.items() if value}}
 
 
 def reviewed(api: Cluster, right: ApiRight, user: str = "", groups: Sequence[str] = ()) -> bool:
@@ -94,15 +94,15 @@ MANY = ("Group system:authenticated", "Group system:unauthenticated", "Group sys
 
 def excessive_rights(api: Cluster, expected: ExpectedGuest) -> list[Mismatch]:
     """Return what RBAC allows although it must not, and a refusal of the admin, which would make that prove nothing."""
-    found = differs("the admin", "every right", True, reviewed(api, ApiRight("*", "*", "*")))
-    if found:  # who may not ask about others learns nothing of them
-        return found
+    mismatches = differs("the admin", "every right", True, reviewed(api, ApiRight("*", "*", "*")))
+    if mismatches:  # who may not ask about others learns nothing of them
+        return mismatches
     for user, groups in WHO.items():
         for right in FORBIDDEN:
             if reviewed(api, right, user, groups):
-                found.append(Mismatch(user, f"no right to {right}", "allowed"))
-    powerful = {ADMIN_ROLE, *(one["metadata"]["name"] for one in api.list(CLUSTER_ROLE).items if _allows_all(one))}
-    return found + wrong_admins(api.list(CLUSTER_ROLE_BINDING).items, expected, powerful)
+                mismatches.append(Mismatch(user, f"no right to {right}", "allowed"))
+    powerful = {ADMIN_ROLE, *(role["metadata"]["name"] for role in api.list(CLUSTER_ROLE).items if _allows_all(role))}
+    return mismatches + wrong_admins(api.list(CLUSTER_ROLE_BINDING).items, expected, powerful)
 
 
 def _allows_all(role: Json) -> bool:
@@ -123,16 +123,29 @@ def wrong_admins(
     every = {subject for subjects in bound.values() for subject in subjects}
     if MASTERS not in every:  # the API server's own, made at every start
         return [Mismatch("ClusterRoleBindings", f"{MASTERS} bound to {ADMIN_ROLE}", "no such binding")]
-    said = expected.leaves.cluster_admins
-    found = [] if said is None else same_set("ClusterRoleBindings", f"{ADMIN_ROLE} for", said, every & set(said))
+    cluster_admins = expected.leaves.cluster_admins
+    mismatches = (
+        []
+        if cluster_admins is None
+        else same_set("ClusterRoleBindings", f"{ADMIN_ROLE} for", cluster_admins, every & set(cluster_admins))
+    )
     for name, subjects in sorted(bound.items()):
-        strangers = sorted(one for one in subjects if (one not in said if said is not None else _many(one)))
-        found += (
-            differs(f"ClusterRoleBinding {name}", f"{ADMIN_ROLE} for nobody else than", sorted(said or ()), strangers)
+        strangers = sorted(
+            subject
+            for subject in subjects
+            if (subject not in cluster_admins if cluster_admins is not None else _many(subject))
+        )
+        mismatches += (
+            differs(
+                f"ClusterRoleBinding {name}",
+                f"{ADMIN_ROLE} for nobody else than",
+                sorted(cluster_admins or ()),
+                strangers,
+            )
             if strangers
             else []
         )
-    return found
+    return mismatches
 
 
 def _many(subject: str) -> bool:
@@ -204,18 +217,22 @@ def lost_rights(api: Cluster, expected: ExpectedGuest) -> list[Mismatch]:
 
 def _accounts(expected: ExpectedGuest) -> dict[str, tuple[str, tuple[str, ...], tuple[ApiRight, ...]]]:
     """Return who is asked about: user, groups and rights, by the name that findings have."""
-    found: dict[str, tuple[str, tuple[str, ...], tuple[ApiRight, ...]]]
-    found = {user: (user, (AUTHENTICATED,), rights) for user, rights in COMPONENTS.items()}
+    accounts_by_name: dict[str, tuple[str, tuple[str, ...], tuple[ApiRight, ...]]]
+    accounts_by_name = {user: (user, (AUTHENTICATED,), rights) for user, rights in COMPONENTS.items()}
     accounts = {**{name: (right,) for name, right in CONTROLLERS.items()}, "coredns": LOOKING}
     accounts |= {"kube-proxy": LOOKING} if expected.kube_proxy_mode in PROXY_MODES else {}
     for name, rights in accounts.items():
         user = f"system:serviceaccount:{SYSTEM}:{name}"
-        found[user] = user, (AUTHENTICATED, "system:serviceaccounts", f"system:serviceaccounts:{SYSTEM}"), rights
+        accounts_by_name[user] = (
+            user,
+            (AUTHENTICATED, "system:serviceaccounts", f"system:serviceaccounts:{SYSTEM}"),
+            rights,
+        )
     joining = "system:bootstrappers", TOKEN_GROUP, AUTHENTICATED
-    found[TOKEN_GROUP] = "system:bootstrap:vmatrix", joining, JOINING
-    found["system:nodes"] = f"system:node:{expected.nodes[-1]}", ("system:nodes", AUTHENTICATED), RENEWING
-    found["system:anonymous"] = "system:anonymous", ("system:unauthenticated",), READING
-    return found
+    accounts_by_name[TOKEN_GROUP] = "system:bootstrap:vmatrix", joining, JOINING
+    accounts_by_name["system:nodes"] = f"system:node:{expected.nodes[-1]}", ("system:nodes", AUTHENTICATED), RENEWING
+    accounts_by_name["system:anonymous"] = "system:anonymous", ("system:unauthenticated",), READING
+    return accounts_by_name
 
 
 POLICY = "policy"  # folder of the matrix
@@ -264,7 +281,7 @@ class BootstrapPolicy:
 def bootstrap_policy(minor: str) -> BootstrapPolicy | None:
     """Return the policy of a minor, None where nobody recorded it."""
     folders = (matrix_dir(), packaged_dir() / MATRIX)
-    path = next((one for folder in folders if (one := folder / POLICY / f"{minor}.yml").is_file()), None)
+    path = next((file for folder in folders if (file := folder / POLICY / f"{minor}.yml").is_file()), None)
     return None if path is None else _policy(path)
 
 
@@ -273,13 +290,13 @@ def _policy(path: Path) -> BootstrapPolicy:
     raw: Any = yaml_text.document(read_text(path), path)
     roles = {
         name: BootstrapRole(
-            frozenset(permissions(one.get("rules", ()))),
-            frozenset(one.get("joins", ())),
-            frozenset(one.get("takes", ())),
+            frozenset(permissions(role.get("rules", ()))),
+            frozenset(role.get("joins", ())),
+            frozenset(role.get("takes", ())),
         )
-        for name, one in raw["roles"].items()
+        for name, role in raw["roles"].items()
     }
-    bindings = {name: (one["role"], frozenset(one["subjects"])) for name, one in raw["bindings"].items()}
+    bindings = {name: (binding["role"], frozenset(binding["subjects"])) for name, binding in raw["bindings"].items()}
     return BootstrapPolicy(roles, bindings)
 
 
@@ -294,7 +311,7 @@ class Rights:
 def rights_of(api: Cluster) -> Rights:
     """List roles and bindings once."""
     roles, bindings = (
-        {place_of(key_of({"kind": kind.kind, **one})): one for kind in kinds for one in listed(api, kind)}
+        {place_of(key_of({"kind": kind.kind, **obj})): obj for kind in kinds for obj in listed(api, kind)}
         for kinds in ((CLUSTER_ROLE, ROLE), (CLUSTER_ROLE_BINDING, ROLE_BINDING))
     )
     return Rights(roles, bindings)
@@ -302,26 +319,28 @@ def rights_of(api: Cluster) -> Rights:
 
 def strange_rights(api: Cluster, expected: ExpectedGuest) -> list[Mismatch]:
     """Return roles and bindings that are not those of the version and the product, and rights that others add."""
-    seen, policy = rights_of(api), bootstrap_policy(expected.emulated_minor or expected.minor)
+    rights, policy = rights_of(api), bootstrap_policy(expected.emulated_minor or expected.minor)
     known = installed(expected)
     if policy is None or expected.kubernetes != upstream_of(expected.kubernetes):
         why = f"nobody recorded what the API server of Kubernetes {expected.kubernetes} grants by itself"
         return [unjudged("roles and bindings of the API server", why, whole=True)]
     all_said = known is not None and not _gated(expected)
     former = _former_rights(expected)
-    found = [
+    mismatches = [
         one
         for name, role in policy.roles.items()
-        for one in _role(name, role, seen, policy, all_said=all_said, former=former.get(name, frozenset()))
+        for one in _role(name, role, rights, policy, all_said=all_said, former=former.get(name, frozenset()))
     ]
-    found += [one for name, wanted in policy.bindings.items() for one in _binding(name, wanted, seen)]
+    mismatches += [
+        mismatch for name, binding in policy.bindings.items() for mismatch in _binding(name, binding, rights)
+    ]
     if known is None:
         why = "product.yml does not say which the product adds (manifests)"
-        return [*found, unjudged("roles and bindings that others add", why)]
+        return [*mismatches, unjudged("roles and bindings that others add", why)]
     ours = {place_of(key) for key in (*known, *_later_objects(expected))}
-    found += strange_objects(api, expected, rights=True)
-    found += _other_roles(seen, {*policy.roles, *ours}, policy, expected)
-    return [*found, *_other_bindings(seen, {*policy.bindings, *ours}, expected)]
+    mismatches += strange_objects(api, expected, rights=True)
+    mismatches += _other_roles(rights, {*policy.roles, *ours}, policy, expected)
+    return [*mismatches, *_other_bindings(rights, {*policy.bindings, *ours}, expected)]
 
 
 def _later_objects(expected: ExpectedGuest) -> Iterator[Any]:
@@ -347,17 +366,17 @@ def _former_rights(expected: ExpectedGuest) -> dict[str, frozenset[Permission]]:
         minors = frozenset(f"{major}.{before}" for before in range(int(number)))
     if expected.emulated_minor:  # what no feature decides is granted by the version that emulates another
         minors |= {expected.minor}
-    found: dict[str, frozenset[Permission]] = {}
+    rights_by_role: dict[str, frozenset[Permission]] = {}
     for policy in (bootstrap_policy(minor) for minor in sorted(minors)):
         for name, role in policy.roles.items() if policy is not None else ():
-            found[name] = found.get(name, frozenset()) | role.rights
-    return found
+            rights_by_role[name] = rights_by_role.get(name, frozenset()) | role.rights
+    return rights_by_role
 
 
 def _role(
     name: str,
-    wanted: BootstrapRole,
-    seen: Rights,
+    bootstrap_role: BootstrapRole,
+    observed: Rights,
     policy: BootstrapPolicy,
     *,
     all_said: bool,
@@ -369,23 +388,23 @@ def _role(
         all_said: whether every right that may be added is known.
         former: what its earlier minors granted, which a cluster that was upgraded keeps.
     """
-    there = seen.roles.get(name)
+    there = observed.roles.get(name)
     if there is None:
         yield Mismatch(name, "to exist, as the API server makes it", "none")
         return
     rights = permissions(there.get("rules") or ())
-    yield from same_set(name, "aggregation into", wanted.joins, _joined(there))
-    yield from same_set(name, "aggregation of roles that join", wanted.takes, _taken(there))
-    if wanted.takes:
-        sources = {place: one for place, one in seen.roles.items() if wanted.takes & _joined(one)}
-        for place, one in sorted(sources.items()):
-            more = permissions(one.get("rules") or ())
+    yield from same_set(name, "aggregation into", bootstrap_role.joins, _joined(there))
+    yield from same_set(name, "aggregation of roles that join", bootstrap_role.takes, _taken(there))
+    if bootstrap_role.takes:
+        sources = {place: source for place, source in observed.roles.items() if bootstrap_role.takes & _joined(source)}
+        for place, source in sorted(sources.items()):
+            more = permissions(source.get("rules") or ())
             if place not in policy.roles and not all_said and (bad := sorted(filter(_dangerous, more & rights))):
                 yield Mismatch(name, "no right that makes an admin", f"{_words(bad)}, by {place}")
-        own = {right for one in sources.values() for right in permissions(one.get("rules") or ())}
+        own = {right for source in sources.values() for right in permissions(source.get("rules") or ())}
         strange = rights - own
     else:
-        missing, strange = sorted(wanted.rights - rights), rights - wanted.rights - former
+        missing, strange = sorted(bootstrap_role.rights - rights), rights - bootstrap_role.rights - former
         if missing:
             yield Mismatch(name, f"the right to {_words(missing)}", "no such right")
         strange = strange if all_said else {right for right in strange if _dangerous(right)}
@@ -401,8 +420,10 @@ def _joined(role: Json) -> set[str]:
 def _taken(role: Json) -> set[str]:
     """Return which roles a role takes rights of: the labels that it selects, as a text where they are no plain ones."""
     selectors = (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()
-    plain = [one.get("matchLabels") or {} for one in selectors]
-    if any(set(one) - {"matchLabels"} or len(labels) != 1 for one, labels in zip(selectors, plain, strict=True)):
+    plain = [selector.get("matchLabels") or {} for selector in selectors]
+    if any(
+        set(selector) - {"matchLabels"} or len(labels) != 1 for selector, labels in zip(selectors, plain, strict=True)
+    ):
         return {str(selectors)}
     return {label.removeprefix(AGGREGATES) for labels in plain for label in labels}
 
@@ -423,20 +444,22 @@ def _words(rights: Sequence[Permission], limit: int = 12) -> str:
     return "; ".join([*texts[:limit], *([f"{len(texts) - limit} more"] if len(texts) > limit else [])])
 
 
-def _binding(name: str, wanted: tuple[str, frozenset[str]], seen: Rights) -> Iterator[Mismatch]:
-    there = seen.bindings.get(name)
+def _binding(name: str, binding: tuple[str, frozenset[str]], observed: Rights) -> Iterator[Mismatch]:
+    there = observed.bindings.get(name)
     if there is None:
         yield Mismatch(name, "to exist, as the API server makes it", "none")
         return
-    role, subjects = wanted
+    role, subjects = binding
     yield from differs(name, "the role", role, f"{there['roleRef']['kind']} {there['roleRef']['name']}")
     yield from same_set(name, "subjects", subjects, subjects_of(there))
 
 
-def _other_roles(seen: Rights, known: set[str], policy: BootstrapPolicy, expected: ExpectedGuest) -> Iterator[Mismatch]:
+def _other_roles(
+    observed: Rights, known: set[str], policy: BootstrapPolicy, expected: ExpectedGuest
+) -> Iterator[Mismatch]:
     """Yield roles of nobody whose rights join others', or that look like the system's."""
     taken = {joined for role in policy.roles.values() for joined in role.takes}
-    for name, role in sorted(seen.roles.items()):
+    for name, role in sorted(observed.roles.items()):
         if name in known:
             continue
         joins = sorted(_joined(role) & taken)
@@ -449,16 +472,18 @@ def _other_roles(seen: Rights, known: set[str], policy: BootstrapPolicy, expecte
             )
 
 
-def _other_bindings(seen: Rights, known: set[str], expected: ExpectedGuest) -> Iterator[Mismatch]:
+def _other_bindings(observed: Rights, known: set[str], expected: ExpectedGuest) -> Iterator[Mismatch]:
     """Yield bindings of nobody for Kubernetes' own users, groups and accounts, or that look like the system's."""
-    for name, binding in sorted(seen.bindings.items()):
+    for name, binding in sorted(observed.bindings.items()):
         if name in known:
             continue
         every = sorted(subjects_of(binding))
-        if _looks_own(binding, expected) or any(_of_the_system(one, expected) for one in every):
-            wanted = "no binding of others with a name, in a namespace, or for users, groups and accounts of the system"
+        if _looks_own(binding, expected) or any(_of_the_system(subject, expected) for subject in every):
+            requirement = (
+                "no binding of others with a name, in a namespace, or for users, groups and accounts of the system"
+            )
             role = f"{binding['roleRef']['kind']} {binding['roleRef']['name']}"
-            yield Mismatch(name, wanted, f"{role} for {', '.join(every) or 'nobody'}")
+            yield Mismatch(name, requirement, f"{role} for {', '.join(every) or 'nobody'}")
 
 
 def _looks_own(obj: Json, expected: ExpectedGuest) -> bool:

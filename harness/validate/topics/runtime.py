@@ -13,8 +13,8 @@ from harness.validate.findings import Mismatch, differs, on_every, same_set, unj
 
 SANDBOX = ("sandbox", "sandbox_image", "pause_image")  # of containerd 2, of containerd 1, of CRI-O
 RUNTIMES: Mapping[str, Callable[[RunningPrograms], LoadedConfig | None]] = {
-    "containerd": lambda seen: seen.containerd,
-    "crio": lambda seen: seen.crio,
+    "containerd": lambda programs: programs.containerd,
+    "crio": lambda programs: programs.crio,
 }
 # Settings of the cell, in vmatrix's own playbooks.
 OF_THE_CELL = {"containerd": "cluster_containerd_config", "crio": "cluster_crio_config"}
@@ -25,40 +25,45 @@ def wrong_runtime_settings(
     running: Mapping[str, RunningPrograms], setups: Mapping[str, MachineSetup], expected: ExpectedGuest
 ) -> list[Mismatch]:
     """Return settings of the running container runtime that are not those of the product and the cell."""
-    said, runtime = expected.leaves.runtime_settings, expected.runtime_process
-    if said is None or runtime not in RUNTIMES:
+    runtime_settings, runtime = expected.leaves.runtime_settings, expected.runtime_process
+    if runtime_settings is None or runtime not in RUNTIMES:
         why = "product.yml does not say them (runtime_settings), or the runtime is another"
         return [unjudged("settings of the container runtime", why, whole=True)]
     driver = str(expected.kubelet_config.get("cgroupDriver", "systemd"))
     key, value = ("SystemdCgroup", DRIVERS.get(driver)) if runtime == "containerd" else ("cgroup_manager", driver)
     asked = expected.variables.get(OF_THE_CELL[runtime]) or {}
-    wanted: dict[str, Any] = {name: one for name, one in {**said, key: value}.items() if name not in asked}
+    settings: dict[str, Any] = {
+        name: setting for name, setting in {**runtime_settings, key: value}.items() if name not in asked
+    }
 
-    def judge(name: str, seen: RunningPrograms) -> Iterator[Mismatch]:
-        where, config = f"{name} {runtime}", RUNTIMES[runtime](seen)
+    def judge(name: str, programs: RunningPrograms) -> Iterator[Mismatch]:
+        where, config = f"{name} {runtime}", RUNTIMES[runtime](programs)
         if config is None:
             yield Mismatch(where, f"a running {runtime}", "none")
             return
         there = dict(settings_of(config.content))
-        for key, value in wanted.items():
-            found = [one[0] if isinstance(one, list) and len(one) == 1 else one for one in there.get(key, [])]
+        for key, value in settings.items():
+            observed = [
+                setting[0] if isinstance(setting, list) and len(setting) == 1 else setting
+                for setting in there.get(key, [])
+            ]
             if isinstance(value, tuple):
-                right = len(found) == 1 and found[0] in value
-                yield from [] if right else [Mismatch(f"{where} {key}", f"one of {', '.join(value)}", str(found))]
+                right = len(observed) == 1 and observed[0] in value
+                yield from [] if right else [Mismatch(f"{where} {key}", f"one of {', '.join(value)}", str(observed))]
             else:
-                yield from differs(where, key, [value], found)
+                yield from differs(where, key, [value], observed)
         images = [value for key in SANDBOX for value in there.get(key, [])]
         if expected.variables.get("cluster_pause_version"):
             yield from differs(where, "sandbox image", [_pause(name, expected)], images)
         else:
             yield unjudged("the sandbox image", "the cell's variables have no cluster_pause_version")
-        yield from _file_version(name, seen, expected)
+        yield from _file_version(name, programs, expected)
 
     trusts = _trusts_containerd if runtime == "containerd" else _trusts_crio
     return [
         *on_every(expected.nodes, running, judge),
         *_unpinned(running, setups, expected),
-        *on_every(expected.nodes, setups, lambda name, seen: trusts(name, seen, expected)),
+        *on_every(expected.nodes, setups, lambda name, setup: trusts(name, setup, expected)),
     ]
 
 
@@ -74,18 +79,18 @@ def other_configuration(running: Mapping[str, RunningPrograms], expected: Expect
 
     Without what `wrong_runtime_settings` judges: values of settings that the product names.
     """
-    said, runtime = expected.leaves.runtime_settings, expected.runtime_process
-    if said is None or runtime not in RUNTIMES:
+    runtime_settings, runtime = expected.leaves.runtime_settings, expected.runtime_process
+    if runtime_settings is None or runtime not in RUNTIMES:
         why = "product.yml does not say what differs from defaults (runtime_settings), or the runtime is another"
         return [unjudged("the whole configuration of the container runtime", why, whole=True)]
     asked = expected.variables.get(OF_THE_CELL[runtime]) or {}
-    own = {*said, *SANDBOX, "SystemdCgroup", "cgroup_manager", "pause_command", *asked}
+    own = {*runtime_settings, *SANDBOX, "SystemdCgroup", "cgroup_manager", "pause_command", *asked}
     restricts = (
         {"restrict_oom_score_adj": bool(expected.variables.get(RESTRICT_OOM))} if runtime == "containerd" else {}
     )
 
-    def judge(name: str, seen: RunningPrograms) -> Iterator[Mismatch]:
-        config = RUNTIMES[runtime](seen)
+    def judge(name: str, programs: RunningPrograms) -> Iterator[Mismatch]:
+        config = RUNTIMES[runtime](programs)
         if config is None or not config.usual or not config.content:
             yield Mismatch(f"{name} {runtime}", "its configuration and its defaults", "none: it cannot read its files")
             return
@@ -101,8 +106,8 @@ def other_configuration(running: Mapping[str, RunningPrograms], expected: Expect
             if there.get(path) in (right, *_nothing(right), *decided.get(path, ())) or last in OF_THE_MACHINE:
                 continue
             if last not in own or path not in usual:
-                wanted = f"{'.'.join(path)} {right!r}" if path in usual else f"no {'.'.join(path)}"
-                yield Mismatch(f"{name} {runtime}", wanted, repr(there.get(path, "none")))
+                requirement = f"{'.'.join(path)} {right!r}" if path in usual else f"no {'.'.join(path)}"
+                yield Mismatch(f"{name} {runtime}", requirement, repr(there.get(path, "none")))
 
     return on_every(expected.nodes, running, judge)
 
@@ -132,11 +137,11 @@ def _nothing(value: Any) -> tuple[Any, ...]:
     return (None, "", [], {}, 0, False) if value in (None, "", [], {}) else ()
 
 
-def _file_version(name: str, seen: RunningPrograms, expected: ExpectedGuest) -> Iterator[Mismatch]:
+def _file_version(name: str, programs: RunningPrograms, expected: ExpectedGuest) -> Iterator[Mismatch]:
     """Judge the form of containerd's file: containerd 2 reads that of containerd 1 as well, but no later one will."""
-    said, major = expected.leaves.runtime_file_versions, expected.runtime_version.partition(".")[0]
-    if expected.runtime_process == "containerd" and said is not None and major in said:
-        yield from differs(f"{name} containerd's file", "version", said[major], seen.config_version)
+    file_versions, major = expected.leaves.runtime_file_versions, expected.runtime_version.partition(".")[0]
+    if expected.runtime_process == "containerd" and file_versions is not None and major in file_versions:
+        yield from differs(f"{name} containerd's file", "version", file_versions[major], programs.config_version)
 
 
 def _unpinned(
@@ -146,32 +151,32 @@ def _unpinned(
     if not expected.variables.get("cluster_pause_version"):
         return []  # which is said of the sandbox image already
 
-    def judge(name: str, seen: RunningPrograms) -> Iterator[Mismatch]:
+    def judge(name: str, programs: RunningPrograms) -> Iterator[Mismatch]:
         image = _pause(name, expected)
         there = image in setups[name].images if name in setups else False
-        if seen.pinned is None or not there:
-            why = "nothing on the machine tells" if seen.pinned is None else f"the machine has no {image}"
+        if programs.pinned is None or not there:
+            why = "nothing on the machine tells" if programs.pinned is None else f"the machine has no {image}"
             yield unjudged(f"{name}: whether the sandbox image is pinned", why)
-        elif image not in seen.pinned:
-            pinned = ", ".join(sorted(seen.pinned)) or "none"
+        elif image not in programs.pinned:
+            pinned = ", ".join(sorted(programs.pinned)) or "none"
             yield Mismatch(f"{name} images that are never removed", f"{image}, the sandbox image", pinned)
 
     return on_every(expected.nodes, running, judge)
 
 
-def _trusts_containerd(name: str, seen: MachineSetup, expected: ExpectedGuest) -> list[Mismatch]:
+def _trusts_containerd(name: str, setup: MachineSetup, expected: ExpectedGuest) -> list[Mismatch]:
     """Judge containerd's folder of registries: the mirror alone, at its own address."""
     folder = str((expected.leaves.runtime_settings or {}).get("config_path", ""))
     others = _further(expected)
-    wanted = [expected.image_prefix, *others] if expected.leaves.images_from_mirror else seen.registries
-    found = same_set(f"{name} {folder}", "registries", wanted, seen.registries)
-    strange = sorted(set(seen.registries) - set(wanted))
-    found += [Mismatch(f"{name} {folder}/{one}", "no such folder", "it exists") for one in strange]
-    for path, urls in seen.servers.items() if expected.leaves.images_from_mirror else ():
+    registries = [expected.image_prefix, *others] if expected.leaves.images_from_mirror else setup.registries
+    mismatches = same_set(f"{name} {folder}", "registries", registries, setup.registries)
+    strange = sorted(set(setup.registries) - set(registries))
+    mismatches += [Mismatch(f"{name} {folder}/{registry}", "no such folder", "it exists") for registry in strange]
+    for path, urls in setup.servers.items() if expected.leaves.images_from_mirror else ():
         server = others.get(PurePosixPath(path).parent.name, f"http://{expected.registry}")
         strangers = [url for url in urls if urlsplit(url).netloc != urlsplit(server).netloc]
-        found += differs(f"{name} {path}", f"servers other than {urlsplit(server).netloc}", [], strangers)
-    return found
+        mismatches += differs(f"{name} {path}", f"servers other than {urlsplit(server).netloc}", [], strangers)
+    return mismatches
 
 
 REGISTRIES = "cluster_registries"  # further ones of the cell, in vmatrix's own playbooks
@@ -180,44 +185,47 @@ REGISTRIES = "cluster_registries"  # further ones of the cell, in vmatrix's own 
 def _further(expected: ExpectedGuest) -> Mapping[str, str]:
     """Return the URLs of registries that the cell names besides the mirror, by what names of images begin with."""
     asked = expected.variables.get(REGISTRIES) or ()
-    return {str(one["name"]): str(one.get("server") or f"https://{one['name']}") for one in asked}
+    return {str(registry["name"]): str(registry.get("server") or f"https://{registry['name']}") for registry in asked}
 
 
-def _trusts_crio(name: str, seen: MachineSetup, expected: ExpectedGuest) -> list[Mismatch]:
+def _trusts_crio(name: str, setup: MachineSetup, expected: ExpectedGuest) -> list[Mismatch]:
     """Judge CRI-O's files for registries (containers-registries.conf(5)): the mirror alone, at its own address."""
     if not expected.leaves.images_from_mirror:
         return []
     named: set[str] = set()
     further = _further(expected)
-    found: list[Mismatch] = []
-    for path, said in seen.registries_conf.items():
-        for one in said.get("registry", []):
-            place = str(one.get("prefix", "")) or str(one.get("location", ""))
+    mismatches: list[Mismatch] = []
+    for path, configuration in setup.registries_conf.items():
+        for registry in configuration.get("registry", []):
+            place = str(registry.get("prefix", "")) or str(registry.get("location", ""))
             named.add(place)
-            asked = [one.get("location", place), *(mirror.get("location") for mirror in one.get("mirror", []))]
+            asked = [
+                registry.get("location", place),
+                *(mirror.get("location") for mirror in registry.get("mirror", [])),
+            ]
             server = urlsplit(further[place]).netloc if place in further else expected.registry
             others = [where for where in asked if where != server]
-            found += differs(f"{name} {path}", f"servers other than {server}", [], others)
-    where = ", ".join(seen.registries_conf) or "no file for registries"
-    return [*same_set(f"{name} {where}", "registries", [expected.image_prefix, *further], sorted(named)), *found]
+            mismatches += differs(f"{name} {path}", f"servers other than {server}", [], others)
+    where = ", ".join(setup.registries_conf) or "no file for registries"
+    return [*same_set(f"{name} {where}", "registries", [expected.image_prefix, *further], sorted(named)), *mismatches]
 
 
 def settings_of(config: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
     """Yield the settings of containerd's CRI plugins, or of CRI-O, by their last key, each with all of its values."""
-    found: dict[str, list[Any]] = {}
+    values_by_key: dict[str, list[Any]] = {}
 
     def walk(table: Mapping[str, Any]) -> None:
         for key, value in table.items():
             if isinstance(value, Mapping):
                 walk(value)
-            elif value != "" and value not in found.setdefault(key, []):
-                found[key].append(value)
+            elif value != "" and value not in values_by_key.setdefault(key, []):
+                values_by_key[key].append(value)
 
     for name, table in config.get("plugins", {}).items():
         if ".cri" in name:
             walk(table)
     walk(config.get("crio", {}))
-    yield from found.items()
+    yield from values_by_key.items()
 
 
 def _pause(node: str, expected: ExpectedGuest) -> str:
@@ -229,7 +237,7 @@ Digests = Mapping[str, str]
 
 def from_mirror(setups: Mapping[str, MachineSetup], expected: ExpectedGuest) -> list[str]:
     """Return the names (repository:tag) of all images on machines that are named after the mirror."""
-    return sorted({name for seen in setups.values() for name in _mirrored(seen, expected)})
+    return sorted({name for setup in setups.values() for name in _mirrored(setup, expected)})
 
 
 def other_images(setups: Mapping[str, MachineSetup], digests: Digests, expected: ExpectedGuest) -> list[Mismatch]:
@@ -242,8 +250,8 @@ def other_images(setups: Mapping[str, MachineSetup], digests: Digests, expected:
         why = "product.yml does not say that images are named after the mirror, or the runtime is not known"
         return [unjudged("the content of images", why, whole=True)]
 
-    def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
-        own = _mirrored(seen, expected)
+    def judge(name: str, setup: MachineSetup) -> Iterator[Mismatch]:
+        own = _mirrored(setup, expected)
         if not own:
             yield Mismatch(name, f"images of {expected.image_prefix}", "none")
         for image, digest in sorted(own.items()):
@@ -255,6 +263,6 @@ def other_images(setups: Mapping[str, MachineSetup], digests: Digests, expected:
     return on_every(expected.nodes, setups, judge)
 
 
-def _mirrored(seen: MachineSetup, expected: ExpectedGuest) -> Digests:
+def _mirrored(setup: MachineSetup, expected: ExpectedGuest) -> Digests:
     prefix = f"{expected.image_prefix}/"
-    return {name.removeprefix(prefix): digest for name, digest in seen.images.items() if name.startswith(prefix)}
+    return {name.removeprefix(prefix): digest for name, digest in setup.images.items() if name.startswith(prefix)}

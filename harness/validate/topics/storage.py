@@ -43,17 +43,17 @@ def lost_writes(api: Cluster, *, image: str, token: str, deadline: Deadline) -> 
     """
     try:
         _begin(api, deadline)
-        found = _run(api, WRITER, image, f"echo {shlex.quote(token)} >{FILE} && sync", deadline)
+        mismatches = _run(api, WRITER, image, f"echo {shlex.quote(token)} >{FILE} && sync", deadline)
         claim = api.get(PVC, CLAIM, NAME) or {}
         volume = str(claim.get("spec", {}).get("volumeName", ""))
-        found += differs(f"claim {CLAIM}", "phase", "Bound", claim.get("status", {}).get("phase"))
+        mismatches += differs(f"claim {CLAIM}", "phase", "Bound", claim.get("status", {}).get("phase"))
         storage_class = claim.get("spec", {}).get("storageClassName")
-        found += differs(f"claim {CLAIM}", "class", default_classes(api), [storage_class])
+        mismatches += differs(f"claim {CLAIM}", "class", default_classes(api), [storage_class])
         _remove_pod(api, WRITER, deadline)
-        found += _run(api, READER, image, f"cat {FILE}", deadline)
+        mismatches += _run(api, READER, image, f"cat {FILE}", deadline)
         read = api.pod_log(NAME, READER, container="shell").strip()
-        found += differs(f"pod {READER}", "to read what another pod wrote:", token, read)
-        return found + _released(api, volume, deadline)
+        mismatches += differs(f"pod {READER}", "to read what another pod wrote:", token, read)
+        return mismatches + _released(api, volume, deadline)
     except TimedOut as late:
         return [Mismatch("a volume of the default storage class", "to serve two pods in turn", _told(api, late))]
 

@@ -19,7 +19,7 @@ ROTATION, STAGES = "cluster_ca_rotation", 3  # a rotation of CAs ends every comp
 
 def unready_pods(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
     """Return pods that are not Running and ready or keep restarting, and static pods that are missing."""
-    found: list[Mismatch] = []
+    mismatches: list[Mismatch] = []
     most = RESTARTS + (STAGES if expected.variables.get(ROTATION) else 0)
     for pod in view.lasting_pods:
         if _done(pod, expected):
@@ -27,24 +27,26 @@ def unready_pods(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
         where = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         conditions = {c["type"]: c["status"] for c in pod["status"].get("conditions", [])}
         if pod["status"].get("phase") in ENDED:  # it stays what it is
-            found += lasting(differs(where, "phase", "Running", pod["status"]["phase"]))
+            mismatches += lasting(differs(where, "phase", "Running", pod["status"]["phase"]))
             continue
-        found += differs(where, "phase", "Running", pod["status"].get("phase"))
-        found += differs(where, "Ready", "True", conditions.get("Ready"))
+        mismatches += differs(where, "phase", "Running", pod["status"].get("phase"))
+        mismatches += differs(where, "Ready", "True", conditions.get("Ready"))
         for container in _statuses(pod):
             waiting = (container.get("state", {}).get("waiting") or {}).get("reason")
-            found += differs(f"{where} {container['name']}", "waiting", None, waiting)
+            mismatches += differs(f"{where} {container['name']}", "waiting", None, waiting)
             if container.get("restartCount", 0) > most:
-                seen = str(container["restartCount"])  # which only grows
-                found.append(Mismatch(f"{where} {container['name']}", f"at most {most} restarts", seen, lasting=True))
+                restarts = str(container["restartCount"])  # which only grows
+                mismatches.append(
+                    Mismatch(f"{where} {container['name']}", f"at most {most} restarts", restarts, lasting=True)
+                )
     if not view.system_pods:
-        found.append(Mismatch("the cluster", "system pods", "none"))
+        mismatches.append(Mismatch("the cluster", "system pods", "none"))
     programs = static_by_view(view, expected)
-    static = {f"{p}-{name}" for p, wanted in programs.items() if wanted for name in expected.control_plane}
-    found += same_set("kube-system", "static pods", static, static & set(by_name(view.system_pods)))
-    unknown = [program for program, wanted in programs.items() if wanted is None]
+    static = {f"{p}-{name}" for p, is_static in programs.items() if is_static for name in expected.control_plane}
+    mismatches += same_set("kube-system", "static pods", static, static & set(by_name(view.system_pods)))
+    unknown = [program for program, is_static in programs.items() if is_static is None]
     why = "the API shows none, and product.yml does not say how they run"
-    return [*found, *([unjudged(f"static pods of {', '.join(unknown)}", why)] if unknown else [])]
+    return [*mismatches, *([unjudged(f"static pods of {', '.join(unknown)}", why)] if unknown else [])]
 
 
 def _statuses(pod: Json) -> list[Json]:
@@ -53,7 +55,7 @@ def _statuses(pod: Json) -> list[Json]:
     Their `waiting` says PodInitializing until it is their turn, which the pod's phase says already.
     """
     first = pod["status"].get("initContainerStatuses") or []
-    return [*(one for one in first if not one.get("ready")), *(pod["status"].get("containerStatuses") or [])]
+    return [*(status for status in first if not status.get("ready")), *(pod["status"].get("containerStatuses") or [])]
 
 
 def _done(pod: Json, expected: ExpectedGuest) -> bool:
@@ -77,9 +79,9 @@ def foreign_images(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]
     }
     if not images:
         return [Mismatch("kube-system", "pods", "none")]
-    wanted = f"an image of {expected.image_prefix}"
+    requirement = f"an image of {expected.image_prefix}"
     prefix = f"{expected.image_prefix}/"  # 10.0.0.1:50001 begins with 10.0.0.1:5000, too
-    return [Mismatch(pod, wanted, image) for pod, image in sorted(images) if not image.startswith(prefix)]
+    return [Mismatch(pod, requirement, image) for pod, image in sorted(images) if not image.startswith(prefix)]
 
 
 def wrong_image_versions(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
@@ -95,27 +97,29 @@ def wrong_image_versions(view: ClusterView, expected: ExpectedGuest) -> list[Mis
     }
     if plugin is not None and plugin.image is not None:
         versions = {**versions, plugin.image: expected.plugin_version and f"v{expected.plugin_version}"}
-    wanted = {component: version for component, version in versions.items() if version}
+    expected_tags = {component: version for component, version in versions.items() if version}
     decided = [component for component, version in versions.items() if not version]
     why = "the product decides it, or the cell's variables have none"
     unknown: list[Mismatch] = [unjudged(f"the version of {component}", why) for component in decided]
-    if not wanted:
+    if not expected_tags:
         return together(unknown or [unjudged("versions of images", "no component of a known name runs as a pod")])
-    seen: dict[str, dict[str, list[str]]] = {}  # by component and tag the pods that run it
+    pods_by_tag: dict[str, dict[str, list[str]]] = {}  # by component and tag the pods that run it
     for pod in view.system_pods:
         place = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         for container in pod["spec"]["containers"]:
             repository, _, tag = container["image"].rpartition(":")
-            seen.setdefault(repository.rpartition("/")[2], {}).setdefault(tag, []).append(place)
+            pods_by_tag.setdefault(repository.rpartition("/")[2], {}).setdefault(tag, []).append(place)
 
     def judge(component: str, tags: Mapping[str, list[str]]) -> Iterator[Mismatch]:
         for tag, pods in sorted(tags.items()):
             # etcd's image has a revision behind its version: 3.6.8-0
             version = tag.partition("-")[0] if component == "etcd" else upstream_of(tag)
-            if version != upstream_of(wanted[component]):
-                yield Mismatch(f"pod {', '.join(pods)}", f"{component} {upstream_of(wanted[component])}", version)
+            if version != upstream_of(expected_tags[component]):
+                yield Mismatch(
+                    f"pod {', '.join(pods)}", f"{component} {upstream_of(expected_tags[component])}", version
+                )
 
-    return unknown + on_every(tuple(wanted), seen, judge)
+    return unknown + on_every(tuple(expected_tags), pods_by_tag, judge)
 
 
 def _runs(view: ClusterView, component: str) -> bool:
@@ -138,51 +142,55 @@ def strange_system_pods(api: Cluster, view: ClusterView, expected: ExpectedGuest
         return [Mismatch("the cluster", "system pods", "none")]
     known = _known(view, expected)
     owners = _owners(api)
-    found: list[Mismatch] = []
+    mismatches: list[Mismatch] = []
     for pod in view.system_pods:
         place = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         owner = _owner(pod, owners)
         if owner not in known and not pod["metadata"]["name"].startswith(HELPERS):
-            found.append(Mismatch(f"pod {place}", "a pod that the product has", f"one of {owner}"))
-    return [*found, *_unimportant(view, expected, owners), *_without_account(api, view)]
+            mismatches.append(Mismatch(f"pod {place}", "a pod that the product has", f"one of {owner}"))
+    return [*mismatches, *_unimportant(view, expected, owners), *_without_account(api, view)]
 
 
 def _known(view: ClusterView, expected: ExpectedGuest) -> set[str]:
     """Return what pods of the cluster may belong to: KIND NAMESPACE/NAME."""
     leaves, plugin = expected.leaves, expected.plugin
-    found = {f"Deployment {leaves.dns.deployment}"}
+    owners = {f"Deployment {leaves.dns.deployment}"}
     for name in expected.addons:
         if (deployment := ADD_ONS[name].deployment) is not None:
-            found.add(f"Deployment {(leaves.add_ons or {}).get(name, '/'.join(deployment))}")
+            owners.add(f"Deployment {(leaves.add_ons or {}).get(name, '/'.join(deployment))}")
         if (daemon_set := ADD_ONS[name].daemon_set) is not None:
-            found.add(f"DaemonSet {'/'.join(daemon_set)}")
+            owners.add(f"DaemonSet {'/'.join(daemon_set)}")
     if expected.kube_proxy_mode in PROXY_MODES and leaves.kube_proxy is not None:
-        found.add(f"DaemonSet {leaves.kube_proxy}")
+        owners.add(f"DaemonSet {leaves.kube_proxy}")
     if plugin is not None and plugin.daemon is not None:
-        found.add(f"DaemonSet {'/'.join(plugin.daemon)}")
-    static = [program for program, wanted in static_by_view(view, expected).items() if wanted]
-    found |= {f"static pod kube-system/{program}-{node}" for program in static for node in expected.control_plane}
+        owners.add(f"DaemonSet {'/'.join(plugin.daemon)}")
+    static = [program for program, is_static in static_by_view(view, expected).items() if is_static]
+    owners |= {f"static pod kube-system/{program}-{node}" for program in static for node in expected.control_plane}
     others = leaves.control_plane.other_static_pods or ()
-    return found | {f"static pod kube-system/{name}-{node}" for name in others for node in expected.nodes}
+    return owners | {f"static pod kube-system/{name}-{node}" for name in others for node in expected.nodes}
 
 
 def _owners(api: Cluster) -> dict[str, str]:
     """Return the Deployment of each ReplicaSet, as NAMESPACE/NAME."""
-    found = {}
-    for one in api.list(REPLICA_SET).items:
-        space, name = one["metadata"]["namespace"], one["metadata"]["name"]
-        for owner in one["metadata"].get("ownerReferences", ()):
-            found[f"{space}/{name}"] = f"{owner['kind']} {space}/{owner['name']}"
-    return found
+    owner_by_name = {}
+    for replica_set in api.list(REPLICA_SET).items:
+        space, name = replica_set["metadata"]["namespace"], replica_set["metadata"]["name"]
+        for owner in replica_set["metadata"].get("ownerReferences", ()):
+            owner_by_name[f"{space}/{name}"] = f"{owner['kind']} {space}/{owner['name']}"
+    return owner_by_name
 
 
 def _owner(pod: Json, owners: dict[str, str]) -> str:
     meta = pod["metadata"]
     if MIRROR in (meta.get("annotations") or {}):
         return f"static pod {meta['namespace']}/{meta['name']}"
-    for one in meta.get("ownerReferences", ()):
-        place = f"{meta['namespace']}/{one['name']}"
-        return owners.get(place, f"{one['kind']} {place}") if one["kind"] == "ReplicaSet" else f"{one['kind']} {place}"
+    for owner in meta.get("ownerReferences", ()):
+        place = f"{meta['namespace']}/{owner['name']}"
+        return (
+            owners.get(place, f"{owner['kind']} {place}")
+            if owner["kind"] == "ReplicaSet"
+            else f"{owner['kind']} {place}"
+        )
     return "nobody"
 
 
@@ -200,7 +208,10 @@ def _unimportant(view: ClusterView, expected: ExpectedGuest, owners: dict[str, s
 
 def _without_account(api: Cluster, view: ClusterView) -> Iterator[Mismatch]:
     """Yield the ServiceAccounts of running pods that are gone, or that give no token to the next pod."""
-    accounts = {(one["metadata"]["namespace"], one["metadata"]["name"]): one for one in api.list(SERVICE_ACCOUNT).items}
+    accounts = {
+        (account["metadata"]["namespace"], account["metadata"]["name"]): account
+        for account in api.list(SERVICE_ACCOUNT).items
+    }
     used = {(pod["metadata"]["namespace"], pod["spec"].get("serviceAccountName", "")) for pod in view.system_pods}
     for space, name in sorted(used):
         if not name:  # of a static pod

@@ -47,14 +47,14 @@ REACHES: Sequence[tuple[str, str, Mapping[str, Any], Mapping[str, Any]]] = (
 def admitted_pods(api: Cluster) -> list[Mismatch]:
     """Return pods that may reach for their machine, and the refusal of one that does not."""
     plain = _try(api, POD, _pod({}, {}))
-    found = (
+    mismatches = (
         [] if plain[0] == CREATED else list(against("5.2.1", [_other("a pod that asks for nothing", CREATED, plain)]))
     )
     for numbers, what, spec, container in REACHES:
-        said = _try(api, POD, _pod(spec, container))
-        if said[0] != FORBIDDEN or SAYS not in said[1]:
-            found += against(numbers, [_other(f"a pod that asks for {what}", FORBIDDEN, said)])
-    return found
+        answer = _try(api, POD, _pod(spec, container))
+        if answer[0] != FORBIDDEN or SAYS not in answer[1]:
+            mismatches += against(numbers, [_other(f"a pod that asks for {what}", FORBIDDEN, answer)])
+    return mismatches
 
 
 def admitted_addresses(api: Cluster) -> list[Mismatch]:
@@ -70,11 +70,11 @@ def admitted_addresses(api: Cluster) -> list[Mismatch]:
         }
 
     plain, claims = _try(api, SERVICE, service()), _try(api, SERVICE, service(externalIPs=[OUTSIDE]))
-    found = [] if plain[0] == CREATED else [_other("a Service", CREATED, plain)]
-    found += (
+    mismatches = [] if plain[0] == CREATED else [_other("a Service", CREATED, plain)]
+    mismatches += (
         [] if claims[0] == FORBIDDEN else [_other(f"a Service with the external address {OUTSIDE}", FORBIDDEN, claims)]
     )
-    return list(against("1.2.3", found))
+    return list(against("1.2.3", mismatches))
 
 
 def unlimited_events(api: Cluster, limits: Sequence[Mapping[str, Any]]) -> list[Mismatch]:
@@ -93,10 +93,14 @@ def unlimited_events(api: Cluster, limits: Sequence[Mapping[str, Any]]) -> list[
             codes = list(pool.map(lambda place: _event(api, namespace, place), range(4 * burst)))
     finally:
         api.delete(NAMESPACE, namespace)
-    found = [] if CREATED in codes else [Mismatch("events of a namespace", "some admitted", f"{sorted(set(codes))}")]
+    mismatches = (
+        [] if CREATED in codes else [Mismatch("events of a namespace", "some admitted", f"{sorted(set(codes))}")]
+    )
     if TOO_MANY not in codes:
-        found.append(Mismatch(f"{len(codes)} events of a namespace", "429 for some of them", f"{sorted(set(codes))}"))
-    return list(against("1.2.9", found))
+        mismatches.append(
+            Mismatch(f"{len(codes)} events of a namespace", "429 for some of them", f"{sorted(set(codes))}")
+        )
+    return list(against("1.2.9", mismatches))
 
 
 def _event(api: Cluster, namespace: str, place: int) -> int:
@@ -129,8 +133,8 @@ def _try(api: Cluster, kind: Any, body: Json) -> tuple[int, str]:
     return answer.code, words_of(answer.body)
 
 
-def _other(what: str, wanted: int, said: tuple[int, str]) -> Mismatch:
-    return Mismatch(what, str(wanted), f"{said[0]}: {said[1][:300]}" if said[1] else str(said[0]))
+def _other(what: str, status: int, answer: tuple[int, str]) -> Mismatch:
+    return Mismatch(what, str(status), f"{answer[0]}: {answer[1][:300]}" if answer[1] else str(answer[0]))
 
 
 def unconfined(statuses: Mapping[str, str], machines: Mapping[str, HardeningFacts]) -> Iterator[Mismatch]:
@@ -143,14 +147,14 @@ def unconfined(statuses: Mapping[str, str], machines: Mapping[str, HardeningFact
         machines: what each machine says of itself.
     """
     for node, text in statuses.items():
-        own, seen = _filters(machines[node].status if node in machines else ""), _filters(text)
-        if own is None or seen is None or seen <= own:
-            said = "unknown" if seen is None else str(seen)
-            wanted = f"more seccomp filters than the machine has itself ({'unknown' if own is None else own})"
-            yield from against("4.2.14", [Mismatch(f"{node}: a pod without a profile", wanted, said)])
+        own, filters = _filters(machines[node].status if node in machines else ""), _filters(text)
+        if own is None or filters is None or filters <= own:
+            observed = "unknown" if filters is None else str(filters)
+            requirement = f"more seccomp filters than the machine has itself ({'unknown' if own is None else own})"
+            yield from against("4.2.14", [Mismatch(f"{node}: a pod without a profile", requirement, observed)])
 
 
 def _filters(status: str) -> int | None:
     """Return the number of seccomp filters of a process (Linux 5.9 and later)."""
-    found = next((line.split()[1] for line in status.splitlines() if line.startswith("Seccomp_filters:")), None)
-    return None if found is None else int(found)
+    filters = next((line.split()[1] for line in status.splitlines() if line.startswith("Seccomp_filters:")), None)
+    return None if filters is None else int(filters)

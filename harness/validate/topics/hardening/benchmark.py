@@ -124,11 +124,11 @@ GROUPS = {API: "control_plane", MANAGER: "control_plane", SCHEDULER: "control_pl
 def loose_flags(facts: Mapping[str, NodeFacts], expected: ExpectedGuest) -> list[Mismatch]:
     """Return flags that are not as the benchmark asks."""
 
-    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
+    def judge(name: str, node: NodeFacts) -> Iterator[Mismatch]:
         for number, program, flag, rule in FLAGS:
             if name not in getattr(expected, GROUPS[program]):
                 continue
-            processes = seen.running(program)
+            processes = node.running(program)
             if not processes:
                 yield from against(number, [Mismatch(f"{name} {program}", "a process", "none")])
             for process in processes:
@@ -158,6 +158,6 @@ def loose_kubelets(
             if not right(value):
                 yield from against(number, [Mismatch(f"{name} kubelet", f"{path}: {words}", repr(value))])
 
-    found = [Mismatch(f"{name} kubelet", "its configuration", why) for name, why in silent.items()]
+    mismatches = [Mismatch(f"{name} kubelet", "its configuration", why) for name, why in silent.items()]
     asked = tuple(name for name in expected.nodes if name not in silent)
-    return found + (on_every(asked, settings, judge) if asked else [])
+    return mismatches + (on_every(asked, settings, judge) if asked else [])

@@ -176,12 +176,12 @@ def look_at_hardening(
         "marker": marker,
         "name": f"{name}-absent",
     }
-    given = {machine: {**common, "address": expected.addresses[machine]} for machine in hosts}
+    inputs = {machine: {**common, "address": expected.addresses[machine]} for machine in hosts}
     try:
-        seen = run_on_each(hosts, PROGRAM, hardening_of, timeouts, given=given)
+        machines = run_on_each(hosts, PROGRAM, hardening_of, timeouts, given=inputs)
     finally:
         api.delete(SECRET, name, PLACE)
-    return HardeningLook(seen, f"/registry/secrets/{PLACE}/{name}")
+    return HardeningLook(machines, f"/registry/secrets/{PLACE}/{name}")
 
 
 def profiles_of_kubelets(api: Cluster, expected: ExpectedGuest) -> dict[str, int]:
@@ -192,14 +192,14 @@ def profiles_of_kubelets(api: Cluster, expected: ExpectedGuest) -> dict[str, int
 
 def statuses_of_pods(probes: Probes) -> dict[str, str]:
     """Return /proc/self/status of a process in a probe pod, by node."""
-    found = {}
+    statuses = {}
     pods = {pod["spec"]["nodeName"]: pod["metadata"]["name"] for pod in _running(probes.api)}
     for node in probes.dialling:
         path = f"{POD.path(NAME, f'{pods.get(node)}:{HTTP_PORT}', 'proxy')}/shell"
         answer = probes.api.send("GET", path, query={"cmd": "cat /proc/self/status"}, read_seconds=probes.proxy_seconds)
         body = answer.body if isinstance(answer.body, dict) else _json(answer.body)
-        found[node] = str(body.get("output", answer.body))
-    return found
+        statuses[node] = str(body.get("output", answer.body))
+    return statuses
 
 
 def _running(api: Cluster) -> list[Json]:

@@ -393,3 +393,18 @@ def test_half_a_secret_of_ones_own_is_not_completed() -> None:
     world.look()
     assert world.state()["reason"] == "KeyMissing"
     assert "guest-ca" not in api.asked_for()
+
+
+@pytest.mark.parametrize("spec", [{}, BY_ISSUER])
+def test_a_secret_that_lost_its_certificate_keeps_the_key_that_machines_have(spec: Json) -> None:
+    api = WithCertManager()
+    world = World(None, api, **spec)
+    world.look()
+    api.sign()
+    world.look()
+    world.begin()
+    before = next(one for one in api.all(SECRET) if one["metadata"]["name"] == "guest-ca")
+    api.put(SECRET, {**before, "data": {"tls.key": before["data"]["tls.key"]}})
+    assert world.look() == REFUSED_SECONDS
+    assert world.state()["reason"] == "KeyMissing"
+    assert content(api, "guest-ca") == {"tls.key": base64.b64decode(before["data"]["tls.key"])}
