@@ -35,6 +35,7 @@ from harness.gitlab.doctor import (
 )
 from harness.gitlab.job import (
     JobContext,
+    Pipeline,
     job_context,
     read_job,
     read_pipeline,
@@ -57,6 +58,7 @@ from harness.session.exit_codes import worst
 from harness.session.recheck import OF_PHASES
 from harness.session.reporting import Asked, looked_at
 from harness.session.selection import profile_of
+from harness.spec import Spec
 from harness.spec.project import Project
 from harness.spec.settings import load_settings
 from harness.spec.suites import LIFE
@@ -81,22 +83,11 @@ def generate(
 ) -> None:
     """Select the pipeline's cells and write a child pipeline with a job for each."""
     refuse_other_release(os.environ, version=harness.__version__)
-    pipeline = read_pipeline(os.environ)
-    overridden = refuse_overridden(os.environ)
-    context = job_context(os.environ, infra=False)
-    refuse_other_checkout(os.environ, context.job.directory)
-    for line in overridden:
-        out.print(f"warning: {line}", markup=False)
+    pipeline, context = read_pipeline(os.environ), _context_of_plan()
     asked = scope_of(pipeline, Tiers(smoke, change, nightly), context.project.spec)
     wish, changes = compared(context.job.directory, asked)
     spec = context.project.spec
-    typed = os.environ.get(NIGHT) or None
-    try:
-        night = night_of(spec, wish.tier, typed or (pipeline.created if spec.tiers[wish.tier].rotates else None))
-    except BadInput as wrong:  # which speaks of the option
-        raise BadInput(
-            wrong.summary.replace("--night", NIGHT), hint=wrong.hint.replace("--night ", f"{NIGHT}=")
-        ) from wrong
+    night = _night(spec, wish.tier, pipeline)
     cells, nothing = _cells(context, wish, changes, night)
     jobs = [(wish.tier, one) for one in cells] + _more(context, wish, changes)
     parts = child.Child(
@@ -128,6 +119,26 @@ def generate(
         return
     rows = [(one.cell.id, str(len(one.cell.machines)), one.why) for _, one in jobs]
     show_rows(out, ("cell", "machines", "why"), rows)
+
+
+def _context_of_plan() -> JobContext:
+    """Read what a plan needs, and say what CI/CD variables override."""
+    overridden = refuse_overridden(os.environ)
+    context = job_context(os.environ, infra=False)
+    refuse_other_checkout(os.environ, context.job.directory)
+    for line in overridden:
+        out.print(f"warning: {line}", markup=False)
+    return context
+
+
+def _night(spec: Spec, tier: str, pipeline: Pipeline) -> date | None:
+    """Return the night of a pipeline; BadInput by the name of its variable."""
+    typed = os.environ.get(NIGHT) or (pipeline.created if spec.tiers[tier].rotates else None)
+    try:
+        return night_of(spec, tier, typed)
+    except BadInput as wrong:  # which speaks of the option
+        hint = wrong.hint.replace("--night ", f"{NIGHT}=")
+        raise BadInput(wrong.summary.replace("--night", NIGHT), hint=hint) from wrong
 
 
 def _cells(

@@ -57,9 +57,9 @@ OS_LABEL = "kubernetes.io/os"
 # Labels and annotations of Nodes on which no check can log in: the key, its value, and what such a Node is.
 NO_LOGIN = (
     (OS_LABEL, "windows", "it is a Windows machine"),
-    ("type", "virtual-kubelet", "it is no machine, but a virtual kubelet"),
-    ("eks.amazonaws.com/compute-type", "fargate", "it is no machine, but a pod of Fargate"),
-    ("kwok.x-k8s.io/node", "fake", "it is no machine, but a Node of kwok"),
+    ("type", "virtual-kubelet", "it is not a machine, but a virtual kubelet"),
+    ("eks.amazonaws.com/compute-type", "fargate", "it is not a machine, but a pod of Fargate"),
+    ("kwok.x-k8s.io/node", "fake", "it is not a machine, but a Node of kwok"),
 )
 
 

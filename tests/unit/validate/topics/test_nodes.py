@@ -126,7 +126,7 @@ def test_leases_are_those_of_the_machines() -> None:
 # Nodes that no inventory can have, as clusters of others have them, and one that an inventory must have.
 BESIDE = {
     "windows": ({"labels": {"kubernetes.io/os": "windows"}}, "it is a Windows machine"),
-    "virtual-kubelet": ({"labels": {"type": "virtual-kubelet"}}, "it is no machine, but a virtual kubelet"),
+    "virtual-kubelet": ({"labels": {"type": "virtual-kubelet"}}, "it is not a machine, but a virtual kubelet"),
     "fargate": ({"labels": {"eks.amazonaws.com/compute-type": "fargate"}}, "but a pod of Fargate"),
     "kwok": ({"annotations": {"kwok.x-k8s.io/node": "fake"}}, "but a Node of kwok"),
     "spot": ({"labels": {"kubernetes.io/os": "linux", "node.example.org/spot": "true"}}, ""),
