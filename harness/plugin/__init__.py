@@ -111,7 +111,9 @@ def _under_way(config: pytest.Config, streams: Output, began: float) -> str:
     run, (_, check) = config.stash.get(RUN, None), config.stash.get(state.CURRENT, ("", ""))
     if run is not None and run.live is not None:
         return run.live.doing(check)
-    return doing(check or "collecting the checks", began)
+    own = config.stash.get(OWN, None)
+    loading = f"loading {own.loading}" if own is not None and own.loading is not None else "collecting the checks"
+    return doing(check or loading, began)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:

@@ -293,7 +293,8 @@ class OwnChecks:
     """The hooks of a process that collects own checks.
 
     folder: of the checks.  mistakes: what is wrong with them.  unused: those that run after no phase of any cell, or
-    that a conftest.py takes out, each with why.  promised: all items that are to run.
+    that a conftest.py takes out, each with why.  promised: all items that are to run.  loading: the file
+    that is collected.
     broke: what a hook of theirs has ended pytest with.
     """
 
@@ -307,6 +308,7 @@ class OwnChecks:
         self._broken: set[Path] = set()
         self._marks: dict[pytest.Item, int] = {}
         self.promised: list[pytest.Item] = []
+        self.loading: Path | None = None
 
     @property
     def error(self) -> BadInput | None:
@@ -372,12 +374,14 @@ class OwnChecks:
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", pytest.PytestCollectionWarning)
+            self.loading = collector.path
             try:
                 report = yield
             except SystemExit as ended:  # would end the run, as if it had passed
                 self._broken.add(collector.path)
                 self.mistakes.append(unloadable(ended, collector.path, self.folder))
                 return pytest.CollectReport(collector.nodeid, "failed", "it calls sys.exit", [])
+        self.loading = None
         self.mistakes += [
             Mistake(collector.path, 1, f"{str(warning.message).partition(' (from:')[0]}; pytest leaves it out")
             for warning in told

@@ -15,11 +15,13 @@ from typing import Any, cast
 
 import pytest
 
+from harness import plugin
 from harness.errors import EXIT_BAD_INPUT, EXIT_NOTHING_SELECTED
 from harness.events import Recorder
 from harness.paths import PROJECT, packaged_dir
 from harness.plugin.own_checks import OwnChecks, Uncollected
 from harness.plugin.own_hooks import DECIDING
+from harness.plugin.state import OWN
 from harness.spec.suites import own_suites
 from tests.unit.plugin.test_single_process import run
 from tests.unit.programs import VMATRIX, run_loaded
@@ -478,3 +480,23 @@ def test_what_ended_a_worker_of_this_call_is_read_from_the_results(tmp_path: Pat
     assert "checks/conftest.py:2" in broken.summary
     recorder.write("rerun-start", run="r", cells=[])
     assert own.broken_in_a_worker() is None
+
+
+def test_a_file_that_is_loaded_for_long_is_named() -> None:
+    said = SimpleNamespace(silent_seconds=1e9, isatty=lambda: False)
+    config = SimpleNamespace(stash=pytest.Stash(), option=SimpleNamespace(collectonly=False))
+    streams: Any = SimpleNamespace(said=said)
+    assert "collecting the checks" in plugin._under_way(cast("pytest.Config", config), streams, 0.0)
+    config.stash[OWN] = cast("OwnChecks", SimpleNamespace(loading=Path("checks/test_hangs.py")))
+    assert "loading checks/test_hangs.py" in plugin._under_way(cast("pytest.Config", config), streams, 0.0)
+
+
+def test_the_file_that_is_loaded_is_known(tmp_path: Path) -> None:
+    own = OwnChecks(tmp_path, SimpleNamespace(suites=lambda: None))  # type: ignore[arg-type]
+    collector: Any = SimpleNamespace(path=tmp_path / "test_x.py", nodeid="test_x.py")
+    collecting = own.pytest_make_collect_report(collector)
+    next(collecting)
+    assert own.loading == tmp_path / "test_x.py"
+    with pytest.raises(StopIteration):
+        collecting.send(pytest.CollectReport("test_x.py", "passed", None, []))
+    assert own.loading is None
