@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -159,7 +160,7 @@ def test_too_few_open_files_are_not_told_as_missing_programs(
     monkeypatch: pytest.MonkeyPatch, limit: int, enough: bool
 ) -> None:
     assert (preflight.check_open_files(limit) == []) is enough
-    monkeypatch.setattr(preflight.resource, "getrlimit", lambda _: (limit, 4096))
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, 4096))
     monkeypatch.setattr(preflight, "unmet", lambda _: [])
     told = [finding.what for finding in preflight.check_programs()]
     assert told == ([] if enough else [f"a process may open {limit} files at most"])
