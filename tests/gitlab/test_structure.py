@@ -19,8 +19,8 @@ LINT = {"lint", "type", "unit", "lowest", "package", "pipelines", "web", "docume
 MATRIX = {"plan", "smoke", "matrix", "report"}
 NIGHT = {
     *("artifacts", "bootable", "chaos", "contract", "contract with pods", "culprit", "delivery", "embedded", "faults"),
-    *("operator", "operator chaos", "operator lifecycle", "package smoke", "pipelines with cells", "products"),
-    *("gitlab runner", "kind", "self delivery", "smoke lowest", "tutorial", "versions"),
+    *("operator", "operator chaos", "operator fields", "operator lifecycle", "package smoke", "pipelines with cells"),
+    *("gitlab runner", "kind", "products", "self delivery", "smoke lowest", "tutorial", "versions"),
 }
 NEEDS: dict[str, list[str] | None] = {  # None: by stages, after everything before
     **{name: [] for name in LINT | NIGHT | {"plan", "reap", "own image"}},
