@@ -185,7 +185,7 @@ def refuse_overridden(environment: Mapping[str, str]) -> list[str]:
                 hint=f"remove {name} {THEIRS}; MATRIX_WANT_TIER asks for a tier",
             )
     pairs = [line.strip().partition("=") for line in environment.get(INPUTS, "").splitlines() if "=" in line]
-    others = [(name, value) for name, _, value in pairs if environment.get(name, "") != value]
+    others = [(name, value) for name, _, value in pairs if environment.get(name, "").strip() != value]
     for name, value in others:
         if name == PREFIXED or environment.get(PREFIXED):
             raise BadInput(

@@ -211,6 +211,7 @@ AS_GIVEN = {"MATRIX_PRODUCT": "ci/a b.yml", "MATRIX_INFRA": "kubevirt"}
     [
         ("", {}, "", []),
         ("ours-", {}, "", []),
+        ("cells ", {}, "", []),
         ("", {"MATRIX_CELL": "k1363"}, "MATRIX_CELL", []),
         ("", {"MATRIX_TIER": "mr"}, "MATRIX_TIER", []),
         ("ours-", {"MATRIX_WHY": "x"}, "MATRIX_WHY", []),
