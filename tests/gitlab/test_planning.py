@@ -154,7 +154,7 @@ def test_the_hourly_schedule_takes_away_what_outlived_its_job(project: Checkout,
     for name, hours in (("ci-aaaaaa", 8), ("ci-bbbbbb", 5), ("somebodys", 50)):
         (instances / name).mkdir(parents=True)
         os.utime(instances / name, (time.time() - hours * 3600,) * 2)
-    given = REAP | {"XDG_STATE_HOME": str(tmp_path / "state")}
+    given = REAP | HISTORY | {"XDG_STATE_HOME": str(tmp_path / "state")}
     ended = project.call("reap", variables=given, seconds=SECONDS)
     assert ended.code == 0, ended.said
     assert "gone: infra ci-aaaaaa" in ended.stdout
