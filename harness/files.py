@@ -154,6 +154,8 @@ def wrong_path(text: str) -> str:
     """Return what is wrong with a path that a person gave, "" when nothing is."""
     if not text:
         return "it is empty; name a path, `.` is the working directory"
+    if "\n" in text:
+        return "it has several lines: the content of a file, not its name"
     return "" if all(ord(c) >= ord(" ") for c in text) else "it contains a control character"
 
 

@@ -29,10 +29,19 @@ from harness.gitlab.doctor import (
     clock_findings,
     job_findings,
     refuse_other_release,
+    time_findings,
     token_findings,
     upload_findings,
 )
-from harness.gitlab.job import JobContext, job_context, read_job, read_pipeline
+from harness.gitlab.job import (
+    JobContext,
+    Pipeline,
+    job_context,
+    read_job,
+    read_pipeline,
+    refuse_other_checkout,
+    refuse_overridden,
+)
 from harness.gitlab.job_end import annotate
 from harness.gitlab.limits import broken
 from harness.infra.findings import Finding, fatal
@@ -49,6 +58,7 @@ from harness.session.exit_codes import worst
 from harness.session.recheck import OF_PHASES
 from harness.session.reporting import Asked, looked_at
 from harness.session.selection import profile_of
+from harness.spec import Spec
 from harness.spec.project import Project
 from harness.spec.settings import load_settings
 from harness.spec.suites import LIFE
@@ -73,13 +83,11 @@ def generate(
 ) -> None:
     """Select the pipeline's cells and write a child pipeline with a job for each."""
     refuse_other_release(os.environ, version=harness.__version__)
-    pipeline = read_pipeline(os.environ)
-    context = job_context(os.environ, infra=False)
+    pipeline, context = read_pipeline(os.environ), _context_of_plan()
     asked = scope_of(pipeline, Tiers(smoke, change, nightly), context.project.spec)
     wish, changes = compared(context.job.directory, asked)
     spec = context.project.spec
-    typed = os.environ.get(NIGHT) or None
-    night = night_of(spec, wish.tier, typed or (pipeline.created if spec.tiers[wish.tier].rotates else None))
+    night = _night(spec, wish.tier, pipeline)
     cells, nothing = _cells(context, wish, changes, night)
     jobs = [(wish.tier, one) for one in cells] + _more(context, wish, changes)
     parts = child.Child(
@@ -111,6 +119,26 @@ def generate(
         return
     rows = [(one.cell.id, str(len(one.cell.machines)), one.why) for _, one in jobs]
     show_rows(out, ("cell", "machines", "why"), rows)
+
+
+def _context_of_plan() -> JobContext:
+    """Read what a plan needs, and say what CI/CD variables override."""
+    overridden = refuse_overridden(os.environ)
+    context = job_context(os.environ, infra=False)
+    refuse_other_checkout(os.environ, context.job.directory)
+    for line in overridden:
+        out.print(f"warning: {line}")
+    return context
+
+
+def _night(spec: Spec, tier: str, pipeline: Pipeline) -> date | None:
+    """Return the night of a pipeline; BadInput by the name of its variable."""
+    typed = os.environ.get(NIGHT) or (pipeline.created if spec.tiers[tier].rotates else None)
+    try:
+        return night_of(spec, tier, typed)
+    except BadInput as wrong:  # which speaks of the option
+        hint = wrong.hint.replace("--night ", f"{NIGHT}=")
+        raise BadInput(wrong.summary.replace("--night", NIGHT), hint=hint) from wrong
 
 
 def _cells(
@@ -160,6 +188,9 @@ def cell() -> None:
     name, tier, only = (os.environ.get(f"MATRIX_{word}") or None for word in ("CELL", "TIER", "ONLY"))
     if name is None and tier is None:
         raise BadInput("neither MATRIX_CELL nor MATRIX_TIER is set", hint="set one of them in the job's `variables`")
+    refuse_other_checkout(os.environ, context.job.directory)
+    for finding in time_findings(os.environ):
+        out.print(f"warning: {finding.what}: {finding.why}; {finding.remedy}")
     try:
         _refuse(refusals.Wish(context.project))
         _run_cell(context, name, tier, only)
@@ -217,6 +248,7 @@ def checks_(
     Exit code 1: one of them failed.
     """
     context, pipeline = job_context(os.environ), read_pipeline(os.environ)
+    refuse_other_checkout(os.environ, context.job.directory)
     if not pipeline.base:
         raise BadInput(f"no check is known to have changed: {pipeline.no_base}", hint="run it in a merge request")
     paths = changed_since(context.job.directory, pipeline.base).paths

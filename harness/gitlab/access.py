@@ -9,12 +9,13 @@ https://kubernetes.io/docs/reference/access-authn-authz/authentication/#using-au
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from harness import paths
 from harness.errors import BadInput
-from harness.files import write_atomically
+from harness.files import write_atomically, wrong_path
 from harness.kube.client import Json
 from harness.kube.in_cluster import ACCOUNT, config_of, in_cluster_config
 from harness.urls import wrong_url
@@ -83,7 +84,9 @@ def _with_id_token(environment: Mapping[str, str]) -> Json:
     if wrong := wrong_url(environment[SERVER]):
         raise BadInput(f"{SERVER} {environment[SERVER]!r}: {wrong}", hint="it is the URL of the infra cluster's API")
     ca = environment.get(CA, "")
-    if ca and not Path(ca).is_file():
+    if wrong := wrong_path(ca) if ca else "":
+        raise BadInput(f"{CA}: {wrong}", hint="make it a CI/CD variable of type File")
+    if ca and not os.path.isfile(ca):  # unlike Path.is_file, it takes a name of any length
         raise BadInput(f"{CA} names {ca}, which is not a file", hint="make it a CI/CD variable of type File")
     cluster = {"server": environment[SERVER], **({"certificate-authority": ca} if ca else {})}
     return config_of(cluster, {"token": environment[TOKEN]})

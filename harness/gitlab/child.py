@@ -18,7 +18,8 @@ from typing import Any
 import yaml
 
 from harness.errors import BadInput
-from harness.gitlab.job import MERGE_REQUEST, SCHEDULE, Pipeline
+from harness.gitlab.job import SCHEDULE, Pipeline
+from harness.gitlab.limits import PIPELINE_NAME
 from harness.model import Cell
 from harness.plan.changed import Changes, changed_since, matches
 from harness.spec import Spec
@@ -86,7 +87,7 @@ def scope_of(pipeline: Pipeline, tiers: Tiers, spec: Spec) -> PipelineScope:
     if pipeline.source == SCHEDULE:
         return _scheduled(pipeline, tiers, spec)
     besides = tiers.smoke
-    labelled = _labelled(pipeline, spec) if pipeline.source == MERGE_REQUEST else ""
+    labelled = _labelled(pipeline, spec) if pipeline.merge_request else ""
     if labelled:
         return PipelineScope(
             labelled, f"all of tier {labelled}: the merge request has the label {LABEL}{labelled}", "", besides
@@ -238,14 +239,14 @@ class Child:
 def render(child: Child, cells: Sequence[CellJob], *, nothing: str = "") -> dict[str, Any]:
     """Return the pipeline; without cells one job says `nothing`, because GitLab refuses a pipeline without a job."""
     pipeline: dict[str, Any] = {
-        "workflow": {"name": child.name, "rules": [{"if": '$CI_PIPELINE_SOURCE == "parent_pipeline"'}]},
+        "workflow": {"name": _pipeline_name(child.name), "rules": [{"if": '$CI_PIPELINE_SOURCE == "parent_pipeline"'}]},
         "stages": [CELLS, REPORT],
         "default": {
             **({"image": {"name": child.image, "entrypoint": [""]}} if child.image else {}),
             **({"tags": [child.tag]} if child.tag else {}),
             "interruptible": bool(child.merge_request),
         },
-        "variables": dict(child.variables or {}),
+        "variables": {name: _unexpanded(value) for name, value in (child.variables or {}).items()},
     }
     inherit = {"default": list(DEFAULTS), "variables": sorted(child.variables or ())}
     if not cells:
@@ -268,6 +269,17 @@ def render(child: Child, cells: Sequence[CellJob], *, nothing: str = "") -> dict
     return pipeline
 
 
+def _pipeline_name(text: str) -> str:
+    """Return a text as GitLab takes it for the name of a pipeline, in which it expands $NAME and %NAME%."""
+    words = " ".join(re.sub("[$%]", "", text).split())
+    return words if len(words) <= PIPELINE_NAME else f"{words[: PIPELINE_NAME - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def _unexpanded(value: str) -> str:
+    """Return a variable's value such that jobs get it as it is."""
+    return value.replace("$", "$$")
+
+
 def common(prefix: str = "") -> dict[str, Any]:
     """Return the jobs' common parts, as GitLab makes them of the file and the prefix."""
     _, body = yaml.safe_load_all(INTERPOLATION.sub(lambda _: prefix, COMMON.read_text(encoding="utf-8")))
@@ -284,7 +296,7 @@ def _job(child: Child, cell_job: CellJob) -> dict[str, Any]:
         "variables": {
             "MATRIX_CELL": cell_job.cell,
             "MATRIX_TIER": cell_job.tier,
-            "MATRIX_WHY": cell_job.why.replace("$", "$$"),
+            "MATRIX_WHY": _unexpanded(cell_job.why),
             "RUNNER_SCRIPT_TIMEOUT": f"{cell_job.times.script}m",
             "RUNNER_AFTER_SCRIPT_TIMEOUT": f"{cell_job.times.after}m",
         },

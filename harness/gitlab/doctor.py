@@ -37,7 +37,7 @@ def job_findings(environment: Mapping[str, str], *, tag: str, version: str) -> I
     yield from _old(environment, "GitLab", "CI_SERVER_VERSION", GITLAB, "trigger jobs cannot mirror a child pipeline")
     yield from _old(environment, "GitLab Runner", "CI_RUNNER_VERSION", RUNNER, "a cancelled job may never be told")
     yield from _tags(environment, tag)
-    yield from _times(environment)
+    yield from time_findings(environment)
     yield from _image(environment, version)
     yield from _pod(environment)
 
@@ -79,7 +79,8 @@ def _tags(environment: Mapping[str, str], tag: str) -> Iterator[Finding]:
         )
 
 
-def _times(environment: Mapping[str, str]) -> Iterator[Finding]:
+def time_findings(environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield that the job may end before its after_script has, which is the runner's maximum job timeout."""
     given = {name: environment[name] for name in (SCRIPT, AFTER) if environment.get(name)}
     if len(given) < 2 or not NUMBER.fullmatch(environment.get("CI_JOB_TIMEOUT", "")):
         return

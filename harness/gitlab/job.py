@@ -16,7 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness import providers
+from harness import proc, providers
+from harness.cell.place import is_label_value
 from harness.errors import BadInput
 from harness.gitlab.access import job_kubeconfig
 from harness.paths import project_dir
@@ -37,9 +38,17 @@ TARGET, DIFF_BASE, BEFORE = (
     "CI_COMMIT_BEFORE_SHA",
 )
 IID = "CI_MERGE_REQUEST_IID"
+NAMESPACE = "MATRIX_NAMESPACE"
 PREFIX = "ci-"  # of the names of jobs' own embedded infrastructures
 RUN_ALPHABET = string.ascii_lowercase + string.digits
 RUN_LENGTH = 6
+PREFIXED = "MATRIX_PREFIX"
+OF_THE_TEMPLATE = re.compile("([A-Za-z0-9][-A-Za-z0-9_ ]{0,29})?")  # as the template's input `prefix`
+RUNS = "VMATRIX_RUNS"
+OF_ONE_JOB = ("MATRIX_CELL", "MATRIX_TIER", "MATRIX_WHY")  # which the plan gives to each job of its own
+INPUTS = "MATRIX_INPUTS"  # the template's inputs as NAME=VALUE, one a line
+GIT_SECONDS = 20  # one local command
+THEIRS = "from the CI/CD variables of project, group, schedule and pipeline"
 
 
 @dataclass(frozen=True)
@@ -117,14 +126,24 @@ def job_context(environment: Mapping[str, str], *, infra: bool = True) -> JobCon
         BadInput: a variable is missing, a setting or the matrix is wrong, or the infra cluster cannot be accessed.
     """
     job = read_job(environment)
+    if environment.get(RUNS, "") not in ("", f"{job.prefix}runs"):
+        raise BadInput(
+            f"{RUNS} is {environment[RUNS]!r}, and the artifacts of jobs are those below {job.prefix}runs",
+            hint=f"remove {RUNS} from the CI/CD variables: it overrides what the pipeline's file says",
+        )
     spec = load_spec(matrix_dir())
     options: dict[str, Any] = {}
     profile = environment.get("MATRIX_INFRA", "")
     if profile:
         infra_of(spec, profile)
         options = {"infra_profile": profile, "provider": spec.infras[profile].provider}
-    if environment.get("MATRIX_NAMESPACE"):
-        options["namespace"] = environment["MATRIX_NAMESPACE"]
+    if namespace := environment.get(NAMESPACE):
+        if not is_label_value(namespace):
+            raise BadInput(
+                f"{NAMESPACE} {namespace!r} is not a namespace: at most 63 lower-case letters, digits and '-'",
+                hint="it is the template's input `namespace`",
+            )
+        options["namespace"] = namespace
     own = not environment.get("VMATRIX_INFRA_NAME")
     if own:
         options["infra_name"] = PREFIX + job.run
@@ -144,8 +163,69 @@ def read_job(environment: Mapping[str, str]) -> Job:
         host=environment.get("CI_SERVER_HOST", ""),
         url=environment.get("CI_JOB_URL", ""),
         directory=_checkout(environment["CI_PROJECT_DIR"]),
-        prefix=environment.get("MATRIX_PREFIX", ""),
+        prefix=_prefix(environment.get(PREFIXED, "")),
     )
+
+
+def refuse_overridden(environment: Mapping[str, str]) -> list[str]:
+    """Judge, in the job that plans, which variables of the pipeline's file CI/CD variables override.
+
+    Theirs come first in GitLab, and they reach the jobs of every inclusion of the template.
+
+    Returns:
+        What overrides an input of the only inclusion: it holds, in words for the job's log.
+
+    Raises:
+        BadInput: every job would run the same cell, or several inclusions would test the same product.
+    """
+    for name in OF_ONE_JOB:
+        if environment.get(name):
+            raise BadInput(
+                f"{name} is {environment[name]!r} in every job, so that each of them would run the same",
+                hint=f"remove {name} {THEIRS}; MATRIX_WANT_TIER asks for a tier",
+            )
+    pairs = [line.strip().partition("=") for line in environment.get(INPUTS, "").splitlines() if "=" in line]
+    others = [(name, value) for name, _, value in pairs if environment.get(name, "").strip() != value]
+    for name, value in others:
+        if name == PREFIXED or environment.get(PREFIXED):
+            raise BadInput(
+                f"{name} is {environment.get(name, '')!r}, and this inclusion of the template says {value!r}",
+                hint=f"remove {name} {THEIRS}: it reaches the jobs of every inclusion",
+            )
+    return [f"{name} is {environment.get(name, '')!r} in place of the input's {value!r}" for name, value in others]
+
+
+def refuse_other_checkout(environment: Mapping[str, str], directory: Path) -> None:
+    """Refuse to plan or run what is not the pipeline's commit; nothing where git cannot tell.
+
+    Raises:
+        BadInput: there is no checkout, or one of another commit.
+    """
+    commit = environment.get("CI_COMMIT_SHA", "").lower()
+    if not COMMIT.fullmatch(commit):
+        return
+    remedy = "remove GIT_STRATEGY and GIT_CHECKOUT from the CI/CD variables: jobs need a checkout of the commit"
+    if not (directory / ".git").exists():
+        raise BadInput(f"{directory} (CI_PROJECT_DIR) has no checkout of the commit {commit[:12]}", hint=remedy)
+    try:
+        done = proc.run(["git", "-C", directory, "rev-parse", "HEAD"], timeout=GIT_SECONDS, check=False)
+    except proc.CommandFailed:
+        return
+    head = done.stdout.strip()
+    if done.returncode == 0 and COMMIT.fullmatch(head) and head != commit:
+        raise BadInput(
+            f"{directory} (CI_PROJECT_DIR) has the commit {head[:12]}, and the pipeline is of {commit[:12]}",
+            hint=remedy,
+        )
+
+
+def _prefix(value: str) -> str:
+    if not OF_THE_TEMPLATE.fullmatch(value):
+        raise BadInput(
+            f"{PREFIXED} {value!r} is not a prefix: at most 30 letters, digits, '-', '_' and spaces",
+            hint="it is the template's input `prefix`: do not set it yourself",
+        )
+    return value
 
 
 def read_pipeline(environment: Mapping[str, str]) -> Pipeline:
@@ -154,7 +234,7 @@ def read_pipeline(environment: Mapping[str, str]) -> Pipeline:
     source = environment["CI_PIPELINE_SOURCE"]
     if source == MERGE_REQUEST:
         _require(environment, IID)
-    base, no_base = _base(environment, source)
+    base, no_base = _base(environment)
     return Pipeline(
         source=source,
         merge_request=number(environment, IID),
@@ -167,14 +247,16 @@ def read_pipeline(environment: Mapping[str, str]) -> Pipeline:
     )
 
 
-def _base(environment: Mapping[str, str], source: str) -> tuple[str, str]:
+def _base(environment: Mapping[str, str]) -> tuple[str, str]:
     """Return what the change is compared to, or "" and why there is nothing.
+
+    A merge request's number is also in the child pipelines that its pipeline triggers, whose source is another.
 
     A merged-results pipeline runs on a merge with the target branch's head: compared to the merge request's base, all
     that others have merged meanwhile would look changed.
     """
     name = BEFORE
-    if source == MERGE_REQUEST:
+    if environment.get(IID):
         name = TARGET if environment.get(TARGET) else DIFF_BASE
     commit = environment.get(name, "").strip().lower()
     if NO_COMMIT.fullmatch(commit):

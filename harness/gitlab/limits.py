@@ -18,6 +18,7 @@ NEEDS = 50
 NAME = 255
 NEEDED_NAME = 128
 FILE_BYTES = 5 * 10**6
+PIPELINE_NAME = 255  # app/models/ci/pipeline_metadata.rb of GitLab
 # Top-level keys that are no jobs.
 GLOBAL = frozenset(
     ("after_script", "before_script", "cache", "default", "image", "include", "services", "spec", "stages", "variables")
@@ -38,6 +39,9 @@ def broken(pipeline: Mapping[str, Any], *, size: int = 0) -> list[str]:
     problems = [f"the file has {size} bytes; GitLab accepts {FILE_BYTES}"] if size > FILE_BYTES else []
     if not found:
         problems.append("the pipeline has no job; GitLab refuses an empty one")
+    named = str((pipeline.get("workflow") or {}).get("name") or "")
+    if len(named) > PIPELINE_NAME:
+        problems.append(f"the pipeline's name has {len(named)} characters; GitLab accepts {PIPELINE_NAME}")
     problems += _names(found)
     stages = [*pipeline.get("stages", ()), *BUILT_IN_STAGES]
     for name, job in found.items():

@@ -193,7 +193,16 @@ def files_in(files: Files) -> tuple[Path, ...]:
 
 
 def files_of(environment: Mapping[str, str], home: Path) -> Files:
-    """Return the files that kubectl would read: those of $KUBECONFIG, else the one in the home folder."""
+    """Return the files that kubectl would read: those of $KUBECONFIG, else the one in the home folder.
+
+    Raises:
+        BadInput: KUBECONFIG has the content of a file, as a variable of a CI that should be a file has.
+    """
+    if "\n" in environment.get("KUBECONFIG", "").strip():
+        raise BadInput(
+            "KUBECONFIG has several lines: the content of a file, not its name",
+            hint="write them to a file and name that; in GitLab, make it a CI/CD variable of type File",
+        )
     named = dict.fromkeys(filter(None, environment.get("KUBECONFIG", "").split(os.pathsep)))
     files = tuple(map(Path, named)) or (home / ".kube" / "config",)
     return files[0] if len(files) == 1 else files

@@ -391,7 +391,8 @@ def given_inventory(inventories: Sequence[Path], groups: Mapping[str, tuple[str,
         known = ", ".join(known_groups(inventories)) or "none"
         raise BadInput(
             f"{named} has no machine in a group {' or '.join(groups['control_plane'])}",
-            hint=f"name its groups in the file of facts (`groups`); groups of the inventory: {known}",
+            hint=f"name its groups in the file of facts (`groups`); groups of the inventory: {known}; without a login "
+            "to control planes, as where a cloud has them, a cluster cannot be checked",
         )
     names = list(dict.fromkeys(name for group in members.values() for name in group))
     _refuse_names(names, named)

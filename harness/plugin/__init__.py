@@ -37,7 +37,8 @@ from harness.plugin.fixtures import (
     waivers,
 )
 from harness.plugin.items import arrange, check_result, is_step, note_setup, parametrize
-from harness.plugin.own_checks import Uncollected, make_importable, own_checks_of, refuse_conftest
+from harness.plugin.own_checks import Uncollected, own_checks_of, refuse_conftest, refuse_hooks
+from harness.plugin.own_hooks import guard_end, make_importable
 from harness.plugin.state import CELLS, EXISTING, OWN, PLAN, RUN, VERDICT, add_options, message, on_worker
 from harness.report.live import doing, in_gitlab
 from harness.streams import Output, output
@@ -81,6 +82,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
         return (yield)
     options.capture = "no"
     make_importable(options.file_or_dir)
+    guard_end(options.file_or_dir)
     try:
         return (yield)
     except (Exception, SystemExit) as failure:
@@ -93,6 +95,7 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, int | pytest.E
     """Run cells to their end where their output cannot be written; the exit code says so."""
     if not state.asked_for_cells(config) or state.on_worker(config):
         return (yield)
+    refuse_hooks(config.pluginmanager, config.args)
     with output() as streams:
         say, began = partial(streams.said.progress_line, gitlab=in_gitlab()), time.monotonic()
         with heartbeat(say, every=1.0, doing=partial(_under_way, config, streams, began)):
@@ -108,7 +111,9 @@ def _under_way(config: pytest.Config, streams: Output, began: float) -> str:
     run, (_, check) = config.stash.get(RUN, None), config.stash.get(state.CURRENT, ("", ""))
     if run is not None and run.live is not None:
         return run.live.doing(check)
-    return doing(check or "collecting the checks", began)
+    own = config.stash.get(OWN, None)
+    loading = f"loading {own.loading}" if own is not None and own.loading is not None else "collecting the checks"
+    return doing(check or loading, began)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
@@ -188,9 +193,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         own.look_at(items)
         own.watch(config.hook.pytest_collection_modifyitems.get_hookimpls(), items)
     yield
+    items[:] = dict.fromkeys(items)  # a hook may have added some twice
     plan = config.stash.get(PLAN, None)
     if plan is not None:
         arrange(config, items, steps, plan)
+    if own is not None:
+        own.promised = list(items)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -234,12 +242,19 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """Keep what a check raises: a hook around it may say nothing of that."""
+    return (yield from items.noted(pyfuncitem))
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Write each check's outcome down as it happens."""
     from harness.validate.hosts import is_no_login, no_login
 
+    items.restore_error(item, call)
     report = yield
     opened = item.config.stash.get(CELLS, None)
     its_cell = state.cell_of(item)

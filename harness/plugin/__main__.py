@@ -21,7 +21,8 @@ import pytest
 import harness.plugin
 from harness.errors import BadInput, HarnessBug, VmatrixError
 from harness.plugin import state
-from harness.plugin.own_checks import ChecksRefused, comes_from, folder_in, refusal, unloadable
+from harness.plugin.own_checks import ChecksRefused, comes_from, refusal, unloadable
+from harness.plugin.own_hooks import folder_in
 from harness.spec.settings import RESOLVED, Sourced
 
 PYTESTS_OWN = range(1, 6)  # the exit codes that pytest has meanings of its own for

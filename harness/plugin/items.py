@@ -267,6 +267,25 @@ def judged(item: pytest.Item) -> Generator[None, object, object]:
     return result
 
 
+RAISED = pytest.StashKey[BaseException]()
+
+
+def noted(item: pytest.Item) -> Generator[None, object, object]:
+    """Run a check's function, and take note of what it raises."""
+    try:
+        return (yield)
+    except Exception as error:
+        item.stash[RAISED] = error
+        raise
+
+
+def restore_error(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Have a check fail with what its function raised, where a hook of the project has caught that."""
+    error = item.stash.get(RAISED, None)
+    if call.when == "call" and call.excinfo is None and error is not None:
+        call.excinfo = pytest.ExceptionInfo.from_exception(error)
+
+
 def checks_of(item: pytest.Item) -> ProductChecks:
     """Return which checks judge the product."""
     spec, cell = item.config.stash[PLAN].project.spec, cell_of(item)

@@ -10,7 +10,6 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,8 +21,16 @@ from pluggy import PluginValidationError
 
 from harness.errors import BadInput
 from harness.events import Recorder, recorded
-from harness.paths import enclosing_project, named_project
 from harness.plugin.items import begins_with_cell, check_name, holds, suite_of
+from harness.plugin.own_hooks import (
+    ORDERING,
+    Mistake,
+    deciding_hooks,
+    folder_in,
+    hidden_by_marks,
+    hiding_marks,
+    replaced_fixtures,
+)
 from harness.plugin.state import RUN, cell_of, message
 from harness.report.results import STARTS
 from harness.spec.project import checks_dir
@@ -40,21 +47,12 @@ NO_VALUES = "got empty parameter set"  # pytest's reason to skip what is paramet
 LOCAL_HOST = ("testinfra.plugin", "host")  # where testinfra's own fixture is defined, and what it is called
 
 
-@dataclass(frozen=True)
-class Mistake:
-    """One thing that is wrong, where, and what to do."""
-
-    file: Path
-    line: int
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.text}"
-
-
-def mistakes_of(item: pytest.Item, plan: RunPlan) -> Iterator[Mistake]:
-    """Yield what is wrong with one check."""
+def mistakes_of(item: pytest.Item, plan: RunPlan, checks: Path) -> Iterator[Mistake]:
+    """Yield what is wrong with one check of a folder."""
     here, name = place(item), item.name.partition("[")[0]
+    if replaced := list(replaced_fixtures(item, checks)):
+        yield from replaced
+        return
     unknown = list(_unknown_fixtures(item))
     for file, line, who, asked in unknown:
         near = difflib.get_close_matches(asked, PUBLIC, n=1)
@@ -227,21 +225,6 @@ BROKEN = "own-checks-broken"  # an event of a run
 HINT = "docs/own-checks.md shows what a check looks like"
 
 
-def folder_in(args: Sequence[str]) -> Path | None:
-    """Return the project's folder of own checks, if the arguments of pytest name it or something in it."""
-    project = named_project() or enclosing_project()
-    folder = (project / CHECKS).absolute() if project is not None else None
-    given = [Path(word.partition("::")[0]).absolute() for word in args]
-    return folder if folder is not None and any(path.is_relative_to(folder) for path in given) else None
-
-
-def make_importable(args: Sequence[str]) -> None:
-    """Let own checks import the modules that lie beside them; installed packages come first."""
-    folder = folder_in(args)
-    if folder is not None and str(folder) not in sys.path:
-        sys.path.append(str(folder))
-
-
 def refuse_conftest(failure: BaseException, args: Sequence[str]) -> None:
     """End this process, if a conftest.py of the own checks cannot be loaded; pytest says it in a traceback.
 
@@ -254,6 +237,19 @@ def refuse_conftest(failure: BaseException, args: Sequence[str]) -> None:
         error = refusal([unloadable(failure, path, folder)], folder)
         sys.stderr.write(f"error ({error.blame.value}): {error.summary}\nhint: {error.hint}\n")
         raise ChecksRefused(error.exit_code) from None
+
+
+def refuse_hooks(manager: pytest.PytestPluginManager, args: Sequence[str]) -> None:
+    """End this process, if a conftest.py that is loaded decides for pytest what is run.
+
+    Raises:
+        ChecksRefused: it does.
+    """
+    folder = folder_in(args)
+    if folder is not None and (wrong := list(deciding_hooks(manager, folder))):
+        error = refusal(wrong, folder)
+        sys.stderr.write(f"error ({error.blame.value}): {error.summary}\nhint: {error.hint}\n")
+        raise ChecksRefused(error.exit_code)
 
 
 class ChecksRefused(SystemExit):
@@ -297,7 +293,8 @@ class OwnChecks:
     """The hooks of a process that collects own checks.
 
     folder: of the checks.  mistakes: what is wrong with them.  unused: those that run after no phase of any cell, or
-    that a conftest.py takes out, each with why.
+    that a conftest.py takes out, each with why.  promised: all items that are to run.  loading: the file
+    that is collected.
     broke: what a hook of theirs has ended pytest with.
     """
 
@@ -309,6 +306,9 @@ class OwnChecks:
         self.broke: BadInput | None = None
         self._modules: set[Path] = set()
         self._broken: set[Path] = set()
+        self._marks: dict[pytest.Item, int] = {}
+        self.promised: list[pytest.Item] = []
+        self.loading: Path | None = None
 
     @property
     def error(self) -> BadInput | None:
@@ -322,8 +322,28 @@ class OwnChecks:
     def collect_alone(self, session: pytest.Session) -> BadInput | None:
         """Collect nothing but own checks in a process that leaves collecting to others; return what is wrong."""
         session.perform_collect([str(self.folder)])
+        self.settle(session)
         session.items, session.testscollected = [], 0
         return self.error
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection(self, session: pytest.Session) -> Generator[None, object, object]:
+        """Compare what is left after all hooks to what there was."""
+        done = yield
+        self.settle(session)
+        return done
+
+    def settle(self, session: pytest.Session) -> None:
+        """Take note of what hooks have taken out or marked after the checks were looked at."""
+        self.mistakes += deciding_hooks(session.config.pluginmanager, self.folder)
+        self.mistakes += hidden_by_marks(session.items, self.folder, self._marks)
+        left = set(session.items)
+        gone = sorted({f"{suite_of(item)}: {check_name(item)}" for item in self.promised if item not in left})
+        if gone:
+            said = (
+                f"a hook takes out {gone[0]} and {len(gone) - 1} others" if gone[1:] else f"a hook takes out {gone[0]}"
+            )
+            self.mistakes.append(Mistake(self.folder / "conftest.py", 1, f"{said}; only {ORDERING} may"))
 
     def suite_of(self, path: Path) -> str:
         """Return the suite of a file."""
@@ -354,12 +374,14 @@ class OwnChecks:
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", pytest.PytestCollectionWarning)
+            self.loading = collector.path
             try:
                 report = yield
             except SystemExit as ended:  # would end the run, as if it had passed
                 self._broken.add(collector.path)
                 self.mistakes.append(unloadable(ended, collector.path, self.folder))
                 return pytest.CollectReport(collector.nodeid, "failed", "it calls sys.exit", [])
+        self.loading = None
         self.mistakes += [
             Mistake(collector.path, 1, f"{str(warning.message).partition(' (from:')[0]}; pytest leaves it out")
             for warning in told
@@ -417,7 +439,7 @@ class OwnChecks:
     def look_at(self, items: list[pytest.Item]) -> None:
         """Take note of what is wrong with the own checks among the items, and leave these out of them."""
         own = [item for item in items if self.is_own(item.path)]
-        wrong = {item: found for item in own if (found := list(mistakes_of(item, self.plan)))}
+        wrong = {item: found for item in own if (found := list(mistakes_of(item, self.plan, self.folder)))}
         self.mistakes += [mistake for found in wrong.values() for mistake in found]
         good = [item for item in own if item not in wrong]
         self.mistakes += names_twice(good)
@@ -429,6 +451,7 @@ class OwnChecks:
         for item in good:
             item.add_marker(pytest.mark.filterwarnings("default"))
         items[:] = [item for item in items if item not in wrong]
+        self._marks = {item: hiding_marks(item, self.folder) for item in items}
 
     def watch(self, hooks: Sequence[Any], items: list[pytest.Item]) -> None:
         """Have what the own checks' conftest.py takes out of the items told, and kept where it is vmatrix's."""

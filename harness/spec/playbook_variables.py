@@ -41,7 +41,7 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 TRUTH = ("true", "false", "yes", "no", "on", "off", "1", "0", "t", "f", "y", "n")  # Ansible's words, in any case
 KEY_BYTES = 32
 HIGHEST_PORT = 65535
-TEMPLATE = re.compile(r"\{\{|\{%")
+TEMPLATE = re.compile(r"\{\{|\{%|\{#")
 
 
 @dataclass(frozen=True)
@@ -243,8 +243,38 @@ def is_packaged(product: Any, project: Path) -> bool:
     return any(folder.resolve() == (packaged_dir() / PACKAGED).resolve() for folder in folders)
 
 
+@cache
+def template_mistake(text: str) -> str:
+    """Return the line of a template and what is wrong there, "" for one that can be read."""
+    import jinja2  # which most commands need for nothing else
+
+    try:
+        jinja2.Environment(autoescape=False).parse(text)  # noqa: S701 - objects, no HTML
+    except jinja2.TemplateSyntaxError as error:
+        return f"{error.lineno}: not a template: {error.message}"
+    except RecursionError:
+        return "1: not a template: it is nested too deep"
+    return ""
+
+
+def unreadable_template(value: Any) -> str:
+    """Return what is wrong with the first text of a value that Ansible would fill in and cannot read, "" for none.
+
+    Ansible fills in variables on machines, and only those that are asked for.
+    """
+    texts = [value] if isinstance(value, str) else []
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    wrong = next((said for text in texts if TEMPLATE.search(text) and (said := template_mistake(text))), "")
+    if wrong:
+        why = wrong.partition(": ")[2]
+        return f"{shown(value)} is {why}; in a text that is not one, write {{{{ '{{{{' }}}} for {{{{"
+    return next((said for one in inner if (said := unreadable_template(one))), "")
+
+
 def mistake(name: str, value: Any) -> str:
     """Return what is wrong with a variable's value, "" where nothing is or only a run can tell."""
+    if wrong := unreadable_template(value):
+        return wrong
     form = FORMS.get(name)
     if form is None or (isinstance(value, str) and TEMPLATE.search(value)) or (form.empty and value == ""):
         return ""

@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from itertools import islice
 from pathlib import Path
 from shutil import which
@@ -20,6 +19,7 @@ from harness.spec import product_files
 from harness.spec.declared import EACH, field, find, texts
 from harness.spec.lines import Finding, below
 from harness.spec.playbook_files import Configuration, PlaybookFiles, configuration
+from harness.spec.playbook_variables import template_mistake
 from harness.spec.plays import Groups, Unclear, made_later, mentions, patterns
 
 FILES = ("install", "requirements", "config")
@@ -235,24 +235,12 @@ def _template(name: str, directory: Path) -> Iterator[Finding]:
     if file.suffix != ".j2" or file.is_relative_to(packaged_dir() / MATRIX):  # those are parsed by our tests
         return
     try:
-        wrong = _mistake(read_text(file))
+        wrong = template_mistake(read_text(file))
     except BadInput as error:
         yield (), error.summary
         return
     if wrong:
         yield (), f"{file}:{wrong}"
-
-
-@cache
-def _mistake(text: str) -> str:
-    """Return the line of a template and what is wrong there, "" for one that can be read."""
-    import jinja2  # which most commands need for nothing else
-
-    try:
-        jinja2.Environment(autoescape=False).parse(text)  # noqa: S701 - objects, no HTML
-    except jinja2.TemplateSyntaxError as error:
-        return f"{error.lineno}: not a template: {error.message}"
-    return ""
 
 
 DEFAULT, DECLARED = "ansible", "declared"

@@ -7,6 +7,7 @@ import os
 import subprocess
 import time
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +36,9 @@ def cells(pipeline: Mapping[str, Any]) -> set[str]:
     return {job["variables"]["MATRIX_CELL"] for job in limits.jobs(pipeline).values() if "timeout" in job}
 
 
-def tier(project: Checkout, name: str) -> set[str]:
+def tier(project: Checkout, name: str, night: date | None = None) -> set[str]:
     """Return the ids of a tier's cells on the embedded infrastructure."""
-    return {cell.id for cell in tier_cells(load_spec(project.directory / "matrix"), name, "embedded")}
+    return {cell.id for cell in tier_cells(load_spec(project.directory / "matrix"), name, "embedded", night=night)}
 
 
 def test_a_change_runs_the_cells_that_it_can_affect_but_for_the_smoke_cell(project: Checkout) -> None:
@@ -74,7 +75,8 @@ def test_a_label_chooses_the_tier(project: Checkout, label: str) -> None:
 
 def test_the_night_runs_everything(project: Checkout) -> None:
     _, pipeline = planned(project, NIGHTLY)
-    assert cells(pipeline) == tier(project, "nightly")
+    night = date.fromisoformat(pipeline["variables"]["MATRIX_NIGHT"])
+    assert cells(pipeline) == tier(project, "nightly", night)
     assert len(cells(pipeline)) > 10
     assert pipeline["default"]["interruptible"] is False
 
@@ -152,7 +154,7 @@ def test_the_hourly_schedule_takes_away_what_outlived_its_job(project: Checkout,
     for name, hours in (("ci-aaaaaa", 8), ("ci-bbbbbb", 5), ("somebodys", 50)):
         (instances / name).mkdir(parents=True)
         os.utime(instances / name, (time.time() - hours * 3600,) * 2)
-    given = REAP | {"XDG_STATE_HOME": str(tmp_path / "state")}
+    given = REAP | HISTORY | {"XDG_STATE_HOME": str(tmp_path / "state")}
     ended = project.call("reap", variables=given, seconds=SECONDS)
     assert ended.code == 0, ended.said
     assert "gone: infra ci-aaaaaa" in ended.stdout

@@ -19,8 +19,8 @@ LINT = {"lint", "type", "unit", "lowest", "package", "pipelines", "web", "docume
 MATRIX = {"plan", "smoke", "matrix", "report"}
 NIGHT = {
     *("artifacts", "bootable", "chaos", "contract", "contract with pods", "culprit", "delivery", "embedded", "faults"),
-    *("operator", "operator chaos", "operator lifecycle", "package smoke", "pipelines with cells", "products"),
-    *("gitlab runner", "kind", "self delivery", "smoke lowest", "tutorial", "versions"),
+    *("operator", "operator chaos", "operator fields", "operator lifecycle", "package smoke", "pipelines with cells"),
+    *("gitlab runner", "kind", "products", "self delivery", "smoke lowest", "tutorial", "versions"),
 }
 NEEDS: dict[str, list[str] | None] = {  # None: by stages, after everything before
     **{name: [] for name in LINT | NIGHT | {"plan", "reap", "own image"}},
@@ -33,7 +33,7 @@ NEEDS: dict[str, list[str] | None] = {  # None: by stages, after everything befo
 }
 STAGES = ["lint", "plan", "smoke", "matrix", "report"]
 RUNS_CELLS = ("smoke", "checks")
-MERGE_REQUEST_RULE = '$CI_PIPELINE_SOURCE == "merge_request_event"'
+MERGE_REQUEST_RULE = "$CI_MERGE_REQUEST_IID"
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +48,10 @@ EVENTS: dict[str, tuple[dict[str, str], set[str]]] = {
     "night": (NIGHTLY, LINT | MATRIX | NIGHT | {"publish"}),
     "hourly": (REAP, {"reap"}),
     "branch without a merge request": (PUSH | {"CI_COMMIT_BRANCH": "feature"}, set()),
+    "a tier for a branch": (
+        {"CI_PIPELINE_SOURCE": "web", "CI_COMMIT_BRANCH": "feature", "MATRIX_WANT_TIER": "single"},
+        LINT | MATRIX,
+    ),
 }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
 import shutil
 import socket
 import sys
@@ -364,11 +365,25 @@ def check_programs(*, needs_build: bool = True) -> list[Finding]:
 
     Features of the kernel are only looked at by root, and once no program is missing: the probes use them.
     """
+    if few := check_open_files():  # no program could be started: each would look as if it were missing
+        return few
     wanted = [*PROGRAMS, *((*BUILDERS, COMPILER) if needs_build else ())]
     lacking = unmet(wanted)
     if not lacking and os.geteuid() == 0:
         lacking = unmet(KERNEL)
     return [Finding(f"no {r.what}" if r in wanted else f"{r.what} is missing", r.why, r.remedy) for r in lacking]
+
+
+OPEN_FILES = 64  # with which every command begins; runs of many cells take more
+
+
+def check_open_files(limit: int | None = None) -> list[Finding]:
+    """Require what a process needs to start another: pipes to it, beside what is open already."""
+    at_most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if limit is None else limit
+    if at_most == resource.RLIM_INFINITY or at_most >= OPEN_FILES:
+        return []
+    why = "programs cannot be started, so that nothing more is known of this host"
+    return [Finding(f"a process may open {at_most} files at most", why, "ulimit -n 4096")]
 
 
 def check_inotify(

@@ -36,7 +36,7 @@ from harness.operator.api.networks import is_range, network_of
 from harness.operator.api.schedules import schedule_mistakes
 from harness.operator.api.sets import ETCD
 from harness.spec.networks import EXAMPLES, network_mistakes
-from harness.spec.playbook_variables import FORMS, UNJUDGED, mistake
+from harness.spec.playbook_variables import FORMS, UNJUDGED, mistake, unreadable_template
 from harness.spec.shape import nearest
 from harness.spec.variables import known_variables
 
@@ -280,7 +280,7 @@ def _value_mistake(name: str, value: JsonValue, *, packaged: bool) -> SpecMistak
     field = f"spec.variables.{name}"
     if name.endswith("version") and _lost_zeros(name, value):
         return SpecMistake(field, f"{value} is a number, which has lost the zeros at its end", QUOTED)
-    message = mistake(name, value) if packaged else None
+    message = mistake(name, value) if packaged else unreadable_template(value)
     return _told(field, message) if message else None
 
 

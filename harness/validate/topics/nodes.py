@@ -46,9 +46,35 @@ def unready_nodes(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
         for taint in _unfounded(node, {kind: condition.get("status", "") for kind, condition in conditions.items()}):
             yield Mismatch(name, "no taint for a condition that it does not have", taint)
 
-    strangers = lasting(same_set("the cluster", "nodes", expected.nodes, {*nodes, *expected.nodes}))
+    outside = without_login(view, expected)
+    strangers = lasting(same_set("the cluster", "nodes", expected.nodes, {*nodes, *expected.nodes} - set(outside)))
+    strangers += [unjudged(f"Node {name}", why) for name, why in outside.items()]
     missing = same_set("the cluster", "nodes", expected.nodes, set(nodes) & set(expected.nodes))
     return strangers + missing + on_every(expected.nodes, nodes, judge)
+
+
+OS_LABEL = "kubernetes.io/os"
+# Labels and annotations of Nodes on which no check can log in: the key, its value, and what such a Node is.
+NO_LOGIN = (
+    (OS_LABEL, "windows", "it is a Windows machine"),
+    ("type", "virtual-kubelet", "it is not a machine, but a virtual kubelet"),
+    ("eks.amazonaws.com/compute-type", "fargate", "it is not a machine, but a pod of Fargate"),
+    ("kwok.x-k8s.io/node", "fake", "it is not a machine, but a Node of kwok"),
+)
+
+
+def without_login(view: ClusterView, expected: ExpectedGuest) -> dict[str, str]:
+    """Return why nobody can log in to some Nodes of a cluster of others, which no inventory of machines can have."""
+    if expected.cell:
+        return {}
+    outside: dict[str, str] = {}
+    for node in view.nodes:
+        about = node["metadata"]
+        said = {**about.get("annotations", {}), **about.get("labels", {})}
+        why = next((why for key, value, why in NO_LOGIN if said.get(key) == value), None)
+        if why is not None and about["name"] not in expected.nodes:
+            outside[about["name"]] = f"{why}, and checks look at Linux machines"
+    return outside
 
 
 # Taints that the node lifecycle controller keeps in step with a node, and for which of its conditions
@@ -89,9 +115,9 @@ def _unfounded(node: Json, conditions: Mapping[str, str]) -> Iterator[str]:
             yield f"{key}:{taint['effect']}"
 
 
-def strange_leases(api: Cluster, expected: ExpectedGuest) -> list[Mismatch]:
+def strange_leases(api: Cluster, view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
     """Return machines whose kubelet has no Lease to renew, and Leases of no machine."""
-    names = {lease["metadata"]["name"] for lease in api.list(LEASE, LEASES).items}
+    names = {lease["metadata"]["name"] for lease in api.list(LEASE, LEASES).items} - set(without_login(view, expected))
     return same_set(f"Leases in {LEASES}", "Leases of", expected.nodes, names)
 
 

@@ -17,7 +17,7 @@ def test_every_machine_is_a_ready_node_and_no_other_is(
 ) -> None:
     # A kubelet that finds no Node of its own yet looks again after 10 s (component-helpers/apimachinery/lease).
     leases = eventually(
-        lambda: nodes.strange_leases(api, expected),
+        lambda: nodes.strange_leases(api, view, expected),
         deadline=Deadline.after(timeouts.probe_follow),
         what="every kubelet to have a Lease",
     )

@@ -32,6 +32,24 @@ def test_a_job_works_on_its_checkout(tmp_path: Path, product: str) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["home", "team"], "nothing beside the checkout"
 
 
+def test_a_checkout_of_another_user_is_a_repository_and_git_keeps_the_settings_it_was_given(tmp_path: Path) -> None:
+    program = tmp_path / "home" / ".venv" / "bin" / "vmatrix"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\ngit config --get-regexp '^(safe|user)[.]'\n")
+    program.chmod(0o755)
+    given = {"CI_PROJECT_DIR": str(tmp_path), "MATRIX_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)}
+    settings = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "user.name", "GIT_CONFIG_VALUE_0": "A"}
+    done = subprocess.run(
+        ["/bin/sh", "-euc", f". {packaged_dir()}/ci/prepare; vmatrix"],
+        env={"PATH": "/usr/bin:/bin", **given, **settings},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("user.name A\nsafe.directory *\n", "")
+
+
 def test_a_job_in_vmatrix_own_image_installs_nothing(tmp_path: Path) -> None:
     (tmp_path / "team").mkdir()
     (tmp_path / "bin").mkdir()

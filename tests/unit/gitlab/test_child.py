@@ -77,6 +77,30 @@ def test_without_a_cell_one_job_says_so_whatever_the_reason_is_written_with() ->
     assert said.stdout == why + "\n"
 
 
+TEXTS = [
+    *("a$b", "$$", "${HOME}", "%x% $HOME", 'it\'s "q"', "a\nb", "\x1b[31m", "- a: b #c", "x" * 5000),
+    "caf\N{REPLACEMENT CHARACTER}",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_jobs_get_a_text_as_it_is(text: str) -> None:
+    cells = [replace(one, why=text) for one in cell_jobs(1)]
+    made = written(cells, Child(text, variables={"MATRIX_ONLY": text}))
+    assert limits.broken(made) == []
+    (job, _) = limits.jobs(made).values()
+    for value in (job["variables"]["MATRIX_WHY"], made["variables"]["MATRIX_ONLY"]):
+        assert re.sub(r"\$\$", lambda _: "$", value) == text, "GitLab makes one $ of two"
+    name = made["workflow"]["name"]
+    assert not set("$%\n") & set(name), "GitLab expands variables in it"
+    assert len(name) <= limits.PIPELINE_NAME
+
+
+def test_a_name_that_gitlab_refuses_is_a_broken_limit() -> None:
+    made = written(cell_jobs(1)) | {"workflow": {"name": "x" * 256}}
+    assert limits.broken(made) == ["the pipeline's name has 256 characters; GitLab accepts 255"]
+
+
 def test_it_runs_only_as_a_child() -> None:
     assert written([])["workflow"]["rules"] == [{"if": '$CI_PIPELINE_SOURCE == "parent_pipeline"'}]
 

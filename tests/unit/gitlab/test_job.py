@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NoReturn
@@ -14,7 +15,14 @@ from harness.cell.place import cell_labels, own_project
 from harness.errors import BadInput
 from harness.gitlab import access, doctor, issues, job_end, note
 from harness.gitlab.child import Tiers, scope_of
-from harness.gitlab.job import Job, read_job, read_pipeline
+from harness.gitlab.job import (
+    Job,
+    job_context,
+    read_job,
+    read_pipeline,
+    refuse_other_checkout,
+    refuse_overridden,
+)
 from harness.history import origin
 from harness.history.origin import root, where
 from harness.history.store import open_store
@@ -194,6 +202,89 @@ def test_a_pipeline_of_a_branch_or_a_tag_compares_to_the_commit_before(
     assert (found.base, found.no_base) == (base, why)
 
 
+INPUTS = "MATRIX_PREFIX={0}\nMATRIX_PRODUCT=ci/a b.yml\nMATRIX_INFRA=kubevirt\nMATRIX_NAMESPACE=\n"
+AS_GIVEN = {"MATRIX_PRODUCT": "ci/a b.yml", "MATRIX_INFRA": "kubevirt"}
+
+
+@pytest.mark.parametrize(
+    ("prefix", "variables", "refused", "lines"),
+    [
+        ("", {}, "", []),
+        ("ours-", {}, "", []),
+        ("cells ", {}, "", []),
+        ("", {"MATRIX_CELL": "k1363"}, "MATRIX_CELL", []),
+        ("", {"MATRIX_TIER": "mr"}, "MATRIX_TIER", []),
+        ("ours-", {"MATRIX_WHY": "x"}, "MATRIX_WHY", []),
+        ("", {"MATRIX_PRODUCT": "b.yml"}, "", ["MATRIX_PRODUCT is 'b.yml' in place of the input's 'ci/a b.yml'"]),
+        ("", {"MATRIX_NAMESPACE": "x"}, "", ["MATRIX_NAMESPACE is 'x' in place of the input's ''"]),
+        ("ours-", {"MATRIX_PRODUCT": "b.yml"}, "MATRIX_PRODUCT", []),
+        ("ours-", {"MATRIX_INFRA": ""}, "MATRIX_INFRA", []),
+        ("ours-", {"MATRIX_PREFIX": "theirs-"}, "MATRIX_PREFIX", []),
+        ("", {"MATRIX_PREFIX": "theirs-"}, "MATRIX_PREFIX", []),
+    ],
+)
+def test_a_variable_of_the_project_does_not_override_an_inclusion_unseen(
+    prefix: str, variables: dict[str, str], refused: str, lines: list[str]
+) -> None:
+    given = {"MATRIX_INPUTS": INPUTS.format(prefix), "MATRIX_PREFIX": prefix, **AS_GIVEN, **variables}
+    if not refused:
+        assert refuse_overridden(given) == lines
+        return
+    with pytest.raises(BadInput) as error:
+        refuse_overridden(given)
+    assert error.value.summary.startswith(f"{refused} is ")
+    assert f"remove {refused} from the CI/CD variables" in error.value.hint
+
+
+@pytest.mark.parametrize("prefix", ["../x", "-", "$(id)", "[x]", "a\nb", "x" * 31, " ", "\u00e9"])
+def test_a_prefix_that_the_template_refuses_is_refused(prefix: str) -> None:
+    with pytest.raises(BadInput, match="MATRIX_PREFIX"):
+        read_job({"CI_JOB_ID": "1", "CI_PROJECT_DIR": "/", "MATRIX_PREFIX": prefix})
+
+
+@pytest.mark.parametrize("runs", ["/tmp/x", "runs/", "ours-runs", "./runs"])
+def test_a_folder_of_runs_that_no_artifact_has_is_refused(tmp_path: Path, runs: str) -> None:
+    job = {"CI_JOB_ID": "1", "CI_PROJECT_DIR": str(tmp_path)}
+    with pytest.raises(BadInput, match="VMATRIX_RUNS is "):
+        job_context(job | {"VMATRIX_RUNS": runs}, infra=False)
+    assert job_context(job | {"VMATRIX_RUNS": "runs"}, infra=False).artifacts.path == Path("runs") / read_job(job).run
+    prefixed = job | {"VMATRIX_RUNS": "ours-runs", "MATRIX_PREFIX": "ours-"}
+    assert job_context(prefixed, infra=False).artifacts.path.parts[0] == "ours-runs"
+
+
+def _git(folder: Path, *words: str) -> str:
+    author = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    argv = ["/usr/bin/git", *author, "-C", str(folder), *words]
+    return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=30).stdout.strip()
+
+
+def test_a_checkout_of_another_commit_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkout = tmp_path / "team x"
+    checkout.mkdir()
+    with pytest.raises(BadInput, match="has no checkout of the commit"):  # GIT_STRATEGY: none
+        refuse_other_checkout({"CI_COMMIT_SHA": COMMIT}, checkout)
+    _git(checkout, "init", "-q")
+    refuse_other_checkout({"CI_COMMIT_SHA": COMMIT}, checkout)  # git cannot tell: nothing is claimed
+    _git(checkout, "commit", "-q", "--allow-empty", "-m", "One")
+    head = _git(checkout, "rev-parse", "HEAD")
+    with pytest.raises(BadInput) as refused:  # GIT_CHECKOUT: false
+        refuse_other_checkout({"CI_COMMIT_SHA": COMMIT}, checkout)
+    assert f"has the commit {head[:12]}, and the pipeline is of {COMMIT[:12]}" in refused.value.summary
+    assert "GIT_CHECKOUT" in refused.value.hint
+    for commit in (head, head.upper(), "", "HEAD", "main"):
+        refuse_other_checkout({"CI_COMMIT_SHA": commit}, checkout)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    refuse_other_checkout({"CI_COMMIT_SHA": COMMIT}, checkout)
+
+
+def test_a_file_that_is_given_as_its_content_is_named() -> None:
+    given = {"MATRIX_API_SERVER": "https://api.example.org", "MATRIX_ID_TOKEN": "a.b.c"}
+    for content in ("-----BEGIN CERTIFICATE-----\nMIIB", "x" * 5000):
+        with pytest.raises(BadInput, match="MATRIX_API_CA") as refused:
+            access.job_kubeconfig("aaaaaa", given | {"MATRIX_API_CA": content})
+        assert refused.value.hint == "make it a CI/CD variable of type File"
+
+
 @pytest.mark.parametrize(
     ("variables", "base", "why"),
     [
@@ -208,12 +299,13 @@ def test_a_pipeline_of_a_branch_or_a_tag_compares_to_the_commit_before(
         ),
     ],
 )
+@pytest.mark.parametrize("source", ["merge_request_event", "parent_pipeline"])
 @pytest.mark.parametrize("event", ["detached", "merged_result", "merge_train", ""])
 def test_a_merge_requests_pipeline_compares_to_its_target(
-    variables: dict[str, str], base: str, why: str, event: str
+    variables: dict[str, str], base: str, why: str, event: str, source: str
 ) -> None:
     request = {
-        "CI_PIPELINE_SOURCE": "merge_request_event",
+        "CI_PIPELINE_SOURCE": source,
         "CI_MERGE_REQUEST_IID": "7",
         "CI_MERGE_REQUEST_EVENT_TYPE": event,
         "CI_COMMIT_BEFORE_SHA": "c" * 40,

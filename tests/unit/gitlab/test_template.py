@@ -13,6 +13,7 @@ from harness.gitlab import child, limits
 from harness.gitlab.child import Child
 from harness.paths import project_dir
 from harness.spec.settings import Settings
+from tests.gitlab.server.rules import fitting
 from tests.unit.gitlab.pipelines import TEMPLATE, cell_jobs, template, written
 
 PREFIXES = ["ours-", "theirs-", "cells "]
@@ -130,6 +131,50 @@ def test_every_job_says_what_it_takes_of_the_including_file(prefix: str) -> None
         assert len(inherit[0]["variables"]) == len(set(inherit[0]["variables"])), name
         settings = {f"VMATRIX_{field.upper()}" for field in Settings.model_fields}
         assert set(inherit[0]["variables"]) == settings - {"VMATRIX_RUNS"} | OTHERS, name
+
+
+REQUEST = {"CI_MERGE_REQUEST_IID": "7"}
+MAIN, BRANCH = {"CI_COMMIT_BRANCH": "main"}, {"CI_COMMIT_BRANCH": "feature"}
+CELLS = {"plan", "smoke", "matrix", "report"}
+# What starts a pipeline, its variables, and which jobs it has.
+EVENTS: list[tuple[str, dict[str, str], set[str]]] = [
+    ("merge_request_event", REQUEST, CELLS | {"checks"}),  # detached, merged_result, merge_train
+    ("parent_pipeline", REQUEST, CELLS | {"checks"}),  # included in a child pipeline
+    ("parent_pipeline", MAIN, CELLS | {"publish"}),
+    ("push", MAIN, CELLS | {"publish"}),
+    ("push", BRANCH, set()),
+    ("push", {"CI_COMMIT_TAG": "v1"}, set()),
+    ("web", BRANCH, set()),
+    ("web", {"CI_COMMIT_TAG": "v1"}, set()),
+    *((source, BRANCH | {"MATRIX_WANT_TIER": "single"}, CELLS) for source in ("web", "api", "trigger")),
+    ("web", {"CI_COMMIT_TAG": "v1", "MATRIX_WANT_TIER": "single"}, CELLS),
+    ("push", BRANCH | {"MATRIX_WANT_TIER": "single"}, set()),  # a variable of the project would double each pipeline
+    ("schedule", MAIN | {"MATRIX_SCHEDULE": "reap"}, {"reap"}),
+    ("schedule", BRANCH | {"MATRIX_SCHEDULE": "reap", "MATRIX_WANT_TIER": "single"}, {"reap"}),
+    ("schedule", MAIN | {"MATRIX_SCHEDULE": "nightly"}, CELLS | {"publish"}),
+    ("schedule", BRANCH | {"MATRIX_SCHEDULE": "nightly"}, CELLS | {"publish"}),
+    ("schedule", MAIN, CELLS),  # whose plan says that it lacks a purpose
+    ("pipeline", MAIN, CELLS | {"publish"}),
+    ("external_pull_request_event", BRANCH, set()),
+]
+
+
+@pytest.mark.parametrize(("source", "variables", "expected"), EVENTS)
+def test_what_starts_a_pipeline_decides_which_jobs_it_has(
+    source: str, variables: dict[str, str], expected: set[str]
+) -> None:
+    text = (project_dir() / TEMPLATE).read_text(encoding="utf-8").partition("\n---\n")[2]
+    for name, value in {"prefix": "", "pages": "true", "deliver": ""}.items():
+        text = re.sub(rf"\$\[\[ inputs\.{name} ]]", value, text)
+    made = child.common() | yaml.safe_load(text)
+    given = {"CI_PIPELINE_SOURCE": source, "CI_DEFAULT_BRANCH": "main", **variables}
+    listed = set()
+    for name in limits.jobs({name: job for name, job in made.items() if name not in NOT_PREFIXED}):
+        (rules,) = [made[base]["rules"] for base in _bases(made, name) if "rules" in made[base]]
+        rule = fitting([{key: value for key, value in rule.items() if key != "changes"} for rule in rules], given)
+        if rule is not None and rule.get("when") != "never":
+            listed.add(name)
+    assert listed == expected
 
 
 @pytest.mark.parametrize("count", [0, 3])

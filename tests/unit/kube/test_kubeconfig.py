@@ -10,7 +10,7 @@ import pytest
 
 from harness.errors import BadInput
 from harness.kube.client import ApiFailure, Cluster
-from harness.kube.kubeconfig import CONFIG, Named, files_of, namespace_of
+from harness.kube.kubeconfig import CONFIG, Named, files_in, files_of, namespace_of
 from harness.machines.reach.portforward import open_tunnel
 from tests.unit.kube.kubeconfigs import KEYS, TABLE, ApiServer, Row, served, wrong_types
 
@@ -130,3 +130,23 @@ def test_paths_start_at_the_folder_of_the_name_that_was_given(api: ApiServer, tm
     api.asked.clear()
     Cluster.from_kubeconfig(here / "kubeconfig").version()
     assert api.asked == [("/version", (("authorization", "Bearer beside-the-link"),))]
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [
+        ("", ["home/.kube/config"]),
+        ("a", ["a"]),
+        ("a::b:a", ["a", "b"]),
+        ("apiVersion: v1\nkind: Config\n", None),
+        ("\n-----BEGIN\nx", None),
+        ("a\n", ["a\n"]),  # which is not a file, as kubectl finds, too
+    ],
+)
+def test_the_content_of_a_file_is_not_its_name(value: str, names: list[str] | None) -> None:
+    if names is None:
+        with pytest.raises(BadInput, match="KUBECONFIG has several lines: the content of a file") as refused:
+            files_of({"KUBECONFIG": value}, Path("home"))
+        assert "type File" in refused.value.hint
+        return
+    assert [str(file) for file in files_in(files_of({"KUBECONFIG": value}, Path("home")))] == names

@@ -269,7 +269,7 @@ Seen = dict[str, tuple[str, str, dict[str, list[str]]]]
 
 def run(folder: Path, **checks: object) -> Seen:
     """Run the checks of a product; return outcome, detail and properties by `suite: name`."""
-    (folder / "nodes").mkdir()
+    (folder / "nodes").mkdir(exist_ok=True)
     (folder / "conftest.py").write_text(CONFTEST.replace("__CHECKS__", json.dumps(checks)), encoding="utf-8")
     (folder / "nodes" / "test_it.py").write_text(CHECKS, encoding="utf-8")
     run_loaded([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."], cwd=folder)
@@ -284,6 +284,30 @@ def test_what_a_check_does_not_judge_is_no_pass_and_no_failure(tmp_path: Path) -
     outcome, detail, _ = seen["nodes: test_wrong"]
     assert outcome == "failed"
     assert "cp-0: expected this; saw that" in detail
+
+
+SWALLOWS = """
+@pytest.hookimpl({form}=True, {order}=True)
+def pytest_runtest_call(item):
+    {body}
+"""
+FORMS = {
+    "wrapper": "try:\n        yield\n    except Exception:\n        pass",
+    "hookwrapper": "outcome = yield\n    outcome.force_result(None)",
+}
+
+
+@pytest.mark.parametrize("order", ["tryfirst", "trylast"])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_hook_that_says_nothing_of_a_failure_hides_none(tmp_path: Path, form: str, order: str) -> None:
+    below = tmp_path / "nodes" / "below"
+    below.mkdir(parents=True)
+    text = "import pytest\n" + SWALLOWS.format(form=form, order=order, body=FORMS[form])
+    (below / "conftest.py").write_text(text, encoding="utf-8")
+    (below / "test_below.py").write_text("def test_below(cell):\n    assert 1 == 2\n", encoding="utf-8")
+    seen = run(tmp_path)
+    assert seen["below: test_below"][0] == "failed", seen
+    assert "1 == 2" in seen["below: test_below"][1]
 
 
 def test_where_all_are_required_it_is_a_failure(tmp_path: Path) -> None:

@@ -124,6 +124,19 @@ def test_nothing_that_was_selected_is_the_words_of_vmatrix_alone(project: Path) 
 WRONG = {
     "exits": ("import sys\nsys.exit(1)\n", "conftest.py:2: raises SystemExit when it is loaded: 1"),
     "exits well": ("import sys\nsys.exit(0)\n", "conftest.py:2: raises SystemExit when it is loaded: 0"),
+    "ends Python": ("import os\nos._exit(0)\n", "conftest.py:2: raises SystemExit when it is loaded: os._exit(0)"),
+    "ends Python while it collects": (
+        "import os\ndef pytest_collection_modifyitems(items): os._exit(0)\n",
+        "conftest.py:2: raises SystemExit when it is loaded: os._exit(0)",
+    ),
+    "answers for pytest": (
+        "def pytest_cmdline_main(config): return 0\n",
+        "conftest.py:1: the hook pytest_cmdline_main decides for vmatrix what is run; remove it",
+    ),
+    "takes out late": (
+        "def pytest_collection_finish(session): session.items[:] = [i for i in session.items if 'life' in i.nodeid]\n",
+        "conftest.py:1: a hook takes out ",
+    ),
     "no such plugin": ("pytest_plugins = ['no_such_plugin']\n", "no_such_plugin"),
     "no such hook": ("def pytest_no_such_hook(): pass\n", "unknown hook 'pytest_no_such_hook'"),
     "an option that is there": (

@@ -15,10 +15,13 @@ from typing import Any, cast
 
 import pytest
 
+from harness import plugin
 from harness.errors import EXIT_BAD_INPUT, EXIT_NOTHING_SELECTED
 from harness.events import Recorder
 from harness.paths import PROJECT, packaged_dir
 from harness.plugin.own_checks import OwnChecks, Uncollected
+from harness.plugin.own_hooks import DECIDING
+from harness.plugin.state import OWN
 from harness.spec.suites import own_suites
 from tests.unit.plugin.test_single_process import run
 from tests.unit.programs import VMATRIX, run_loaded
@@ -273,6 +276,81 @@ def test_a_conftest_that_takes_all_checks_out_is_one_mistake(project: Path, word
     assert not (project / "runs").exists()
 
 
+DECIDES = "\n\n".join(f"def {name}(): return True" for name in sorted(DECIDING))
+MARKS = """\
+import pytest
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    for item in items:
+        item.add_marker(pytest.mark.skip(reason="slow") if "nodes" in item.nodeid else pytest.mark.xfail(run=False))
+"""
+WRAPS = """\
+import pytest
+@pytest.hookimpl({form}=True, tryfirst=True)
+def pytest_collection_modifyitems(items):
+    done = yield
+    items.clear()
+    return done
+"""
+# What a conftest.py of own checks may not do to what was promised, by its text, and what is said of it.
+VANISHING: dict[str, tuple[str, list[str]]] = {
+    "answers hooks": (DECIDES, [f": the hook {name} decides for vmatrix what is run" for name in DECIDING]),
+    "wraps": (WRAPS.format(form="wrapper"), [":2: the hook pytest_collection_modifyitems is a wrapper; write it"]),
+    "wraps as before": (
+        WRAPS.format(form="hookwrapper").replace("    return done\n", ""),
+        [":2: the hook pytest_collection_modifyitems is a wrapper; write it without `yield`"],
+    ),
+    "ignores": ("collect_ignore = ['test_nodes.py']\n", [":1: collect_ignore would leave files out"]),
+    "ignores by a glob": ("collect_ignore_glob = ['*']\n", [":1: collect_ignore_glob would leave files out"]),
+    "marks": (MARKS, ["gets a mark xfail from a hook in", "gets a mark skip or skipif or xfail from a hook in"]),
+    "replaces": (
+        "import pytest\n@pytest.fixture\ndef api(): return 1\n@pytest.fixture\ndef cell(): return 1\n",
+        [":2: the fixture api takes the place of vmatrix's", ":4: the fixture cell takes the place of vmatrix's"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", VANISHING)
+def test_nothing_that_was_promised_vanishes_by_a_conftest(project: Path, name: str) -> None:
+    source, texts = VANISHING[name]
+    write(project, {"checks/conftest.py": source, "checks/storage/test_claims.py": "def test_claim(api): pass\n"})
+    write(project, {"checks/storage/conftest.py": "import pytest\n@pytest.fixture\ndef storage(hosts): return 1\n"})
+    write(project, {"checks/storage/test_nodes.py": "def test_it(storage): pass\n"})
+    said = run_vmatrix(project, "--tier", "smoke")
+    assert said.returncode == EXIT_BAD_INPUT, said.stdout + said.stderr
+    assert [text for text in texts if text not in said.stderr] == [], said.stderr
+    assert said.stderr.count("error (user): ") == 1
+    assert "does not answer" not in said.stderr, "the infra cluster was asked"
+
+
+def test_a_conftest_may_add_to_what_there_is(project: Path) -> None:
+    source = """\
+import pytest
+@pytest.fixture
+def api(api): return api
+def pytest_collection_modifyitems(items):
+    items += list(items)
+    for item in items:
+        if "TestClaims" in item.nodeid:
+            item.add_marker(pytest.mark.skip(reason="slow"))
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    yield
+@pytest.fixture
+def mine(guest): return 1
+"""
+    write(project, {"checks/conftest.py": source})
+    names = collected(project, "--tier", "smoke")
+    assert names.count("checks/test_nodes.py::test_it") == 1
+    assert "checks/storage/test_nodes.py::TestClaims::test_it" in names
+
+
+def test_a_process_that_a_check_forks_ends_as_it_wants(project: Path) -> None:
+    forks = "import os\nif os.fork() == 0:\n    os._exit(7)\nassert os.waitstatus_to_exitcode(os.wait()[1]) == 7\n"
+    write(project, {"checks/helper.py": forks})
+    assert "checks/test_nodes.py::test_it" in collected(project, "--tier", "smoke")
+
+
 def test_a_conftest_takes_out_checks_of_its_folder_alone(project: Path) -> None:
     with (project / "checks" / "conftest.py").open("a", encoding="utf-8") as conftest:
         conftest.write(f"\n{HOOK}items[:] = [item for item in items if 'TestClaims' in item.nodeid]\n")
@@ -402,3 +480,23 @@ def test_what_ended_a_worker_of_this_call_is_read_from_the_results(tmp_path: Pat
     assert "checks/conftest.py:2" in broken.summary
     recorder.write("rerun-start", run="r", cells=[])
     assert own.broken_in_a_worker() is None
+
+
+def test_a_file_that_is_loaded_for_long_is_named() -> None:
+    said = SimpleNamespace(silent_seconds=1e9, isatty=lambda: False)
+    config = SimpleNamespace(stash=pytest.Stash(), option=SimpleNamespace(collectonly=False))
+    streams: Any = SimpleNamespace(said=said)
+    assert "collecting the checks" in plugin._under_way(cast("pytest.Config", config), streams, 0.0)
+    config.stash[OWN] = cast("OwnChecks", SimpleNamespace(loading=Path("checks/test_hangs.py")))
+    assert "loading checks/test_hangs.py" in plugin._under_way(cast("pytest.Config", config), streams, 0.0)
+
+
+def test_the_file_that_is_loaded_is_known(tmp_path: Path) -> None:
+    own = OwnChecks(tmp_path, SimpleNamespace(suites=lambda: None))  # type: ignore[arg-type]
+    collector: Any = SimpleNamespace(path=tmp_path / "test_x.py", nodeid="test_x.py")
+    collecting = own.pytest_make_collect_report(collector)
+    next(collecting)
+    assert own.loading == tmp_path / "test_x.py"
+    with pytest.raises(StopIteration):
+        collecting.send(pytest.CollectReport("test_x.py", "passed", None, []))
+    assert own.loading is None

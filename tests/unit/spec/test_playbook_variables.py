@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -139,3 +140,31 @@ def test_other_products_give_these_names_their_own_meaning(tmp_path: Path) -> No
     text += "  vars: {cluster_drain_timeout: 5m}\n"
     (matrix / "product.yml").write_text(text, encoding="utf-8")
     assert load_spec(matrix).product.vars["cluster_drain_timeout"] == "5m"
+
+
+# Texts that Ansible would fill in, and what is wrong with them as templates.
+TEMPLATES: dict[str, str] = {
+    "{{ later }}": "",
+    "{{ lookup('file', 'ca.crt') | b64encode }}": "",
+    "{% if a %}b{% endif %}": "",
+    "a {# said #} b": "",
+    "{{ '{{' }} .Name }}": "",
+    "{ not: one }": "",
+    "{{ .Values.name }}": "unexpected '.'",
+    "{{ unclosed": "unexpected end of template",
+    "{{ a b }}": "expected token 'end of print statement', got 'b'",
+    "{% if a %}b": "Unexpected end of template",
+    "{% nope %}": "Encountered unknown tag 'nope'",
+    "{# unclosed": "Missing end of comment tag",
+    "{{ " + "(" * 5000: "",
+}
+
+
+@pytest.mark.parametrize("text", TEMPLATES)
+@pytest.mark.parametrize("wrap", [lambda text: text, lambda text: [1, {"a": text}]], ids=["text", "nested"])
+def test_a_template_that_cannot_be_read_is_refused_before_machines_exist(text: str, wrap: Callable[[str], Any]) -> None:
+    said = mistake("cluster_unknown", wrap(text))
+    wrong = TEMPLATES[text] or ("not a template" if text.startswith("{{ (((") else "")
+    assert wrong in said
+    assert bool(said) is bool(wrong)
+    assert not wrong or "in a text that is not one, write {{ '{{' }} for {{" in said

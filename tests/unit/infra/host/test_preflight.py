@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -152,3 +153,14 @@ def test_a_busy_host_is_told_with_the_scale_that_was_measured(load: float, cores
     if said is not None:
         assert findings[0].remedy.endswith(f"run with {said}")
         assert f"load {load:.0f} on {cores} core" in findings[0].what
+
+
+@pytest.mark.parametrize(("limit", "enough"), [(12, False), (63, False), (64, True), (1024, True), (-1, True)])
+def test_too_few_open_files_are_not_told_as_missing_programs(
+    monkeypatch: pytest.MonkeyPatch, limit: int, enough: bool
+) -> None:
+    assert (preflight.check_open_files(limit) == []) is enough
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, 4096))
+    monkeypatch.setattr(preflight, "unmet", lambda _: [])
+    told = [finding.what for finding in preflight.check_programs()]
+    assert told == ([] if enough else [f"a process may open {limit} files at most"])

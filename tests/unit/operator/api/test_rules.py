@@ -268,6 +268,16 @@ def test_a_version_that_is_a_number_has_lost_its_zeros_whosever_variable_it_is(n
     ]
 
 
+@pytest.mark.parametrize("playbooks", [{}, {"playbooks": {"image": "registry.invalid/ours:1"}}], ids=["ours", "own"])
+@pytest.mark.parametrize("value", ["{{ unclosed", {"a": ["{% nope %}"]}, "{{ .Name }}"], ids=str)
+def test_a_template_that_ansible_cannot_read_is_refused_whosever_variable_it_is(
+    value: object, playbooks: dict[str, object]
+) -> None:
+    (text,) = said("guest_text", value, **playbooks) if playbooks else said("etcd_restore_patience", value)
+    assert "not a template" in text
+    assert text.startswith("spec.variables.")
+
+
 def test_a_whole_number_is_a_version_of_what_has_no_parts() -> None:
     assert said("guest_cgroup_version", 1) == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import pytest
 
@@ -112,14 +113,42 @@ def test_a_single_machine_that_is_everything_takes_pods() -> None:
 
 
 def test_leases_are_those_of_the_machines() -> None:
-    assert strange_leases(KeptApi(), guests.expected()) == []
+    assert strange_leases(KeptApi(), view(), guests.expected()) == []
     ghost = {"metadata": {"name": "ghost"}}
-    (found,) = strange_leases(KeptApi(lambda objects: objects["leases"].append(ghost)), guests.expected())
+    (found,) = strange_leases(KeptApi(lambda objects: objects["leases"].append(ghost)), view(), guests.expected())
     assert "ghost" in found.seen
     (found,) = strange_leases(
-        KeptApi(lambda objects: objects["leases"].remove(objects["leases"][1])), guests.expected()
+        KeptApi(lambda objects: objects["leases"].remove(objects["leases"][1])), view(), guests.expected()
     )
     assert "no w-0" in found.seen
+
+
+# Nodes that no inventory can have, as clusters of others have them, and one that an inventory must have.
+BESIDE = {
+    "windows": ({"labels": {"kubernetes.io/os": "windows"}}, "it is a Windows machine"),
+    "virtual-kubelet": ({"labels": {"type": "virtual-kubelet"}}, "it is not a machine, but a virtual kubelet"),
+    "fargate": ({"labels": {"eks.amazonaws.com/compute-type": "fargate"}}, "but a pod of Fargate"),
+    "kwok": ({"annotations": {"kwok.x-k8s.io/node": "fake"}}, "but a Node of kwok"),
+    "spot": ({"labels": {"kubernetes.io/os": "linux", "node.example.org/spot": "true"}}, ""),
+    "bare": ({}, ""),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_node_without_a_login_is_not_judged_in_a_cluster_of_others(name: str, ours: bool) -> None:
+    about, why = BESIDE[name]
+    wanted = guests.expected() if ours else replace(guests.expected(), cell="")
+    seen = view(lambda raw: raw["nodes"].append({"metadata": {"name": name, **about}, "spec": {}, "status": {}}))
+    lease = {"metadata": {"name": name}}
+    leases = strange_leases(KeptApi(lambda objects: objects["leases"].append(lease)), seen, wanted)
+    nodes = unready_nodes(seen, wanted)
+    if ours or not why:
+        assert [f.seen for f in (*real(nodes), *leases)] == [name, name]
+        return
+    assert (real(nodes), leases) == ([], [])
+    assert [f"{f.expected}: {f.seen}" for f in nodes] == [f"Node {name}: {nodes[0].seen}"]
+    assert why in nodes[0].seen
 
 
 @pytest.mark.parametrize(
