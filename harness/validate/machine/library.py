@@ -187,12 +187,14 @@ def flag(argv: Sequence[str], name: str) -> str:
 def trusting(*, cafile: str | None = None, cadata: str | None = None) -> ssl.SSLContext:
     """Return what trusts a CA (a file of PEM, or its text) as Kubernetes' own programs do.
 
-    Python 3.13 and newer refuse by default what Go takes: a CA that openssl made without key usage. Raises OSError when
-    there is no CA: the system's own would be trusted then.
+    Python 3.13 and newer refuse by default what Go takes: a CA that openssl made without key usage. Older ones refuse a
+    CA that another one has signed, without that. Raises OSError when there is no CA: the system's own would be trusted
+    then.
     """
     if not cafile and not cadata:
         raise OSError("the file of the CA cannot be read")
     context = ssl.create_default_context(cafile=cafile, cadata=cadata)
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context
 

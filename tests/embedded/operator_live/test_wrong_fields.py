@@ -413,6 +413,13 @@ WRONG = (
         "nothing to do",
     ),
     several(
+        "authority.issuerRef",
+        {"authority.issuerRef": {"name": "no-such-issuer", "kind": "NoSuchKind", "group": "no.such.group"}},
+        "nothing to do",
+        "",
+        *(f"authority.issuerRef.{name}" for name in ("name", "kind", "group")),
+    ),
+    several(
         "authority.keysOnMachines",
         {"authority.keysOnMachines": False, "hardening.kubeletCertificatesSigned": True},
         "not accepted",

@@ -125,6 +125,7 @@ def bring_in_line(found: list[Subnets], chosen: argparse.Namespace) -> None:
 def look_and_wait(chosen: argparse.Namespace) -> None:
     """Bring this node in line with all nodes, then wait until something of them that matters changes, or a while."""
     context = ssl.create_default_context(cafile=chosen.ca)
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the CA may be an intermediate one
     context.load_cert_chain(CREDENTIALS)
 
     def ask(query: str) -> Any:
