@@ -353,11 +353,14 @@ def test_certificates_in_the_usual_folder_are_found() -> None:
 NAMES = {"server": x509.oid.ExtendedKeyUsageOID.SERVER_AUTH, "client": x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH}
 
 
-def made(subject: str, usages: tuple[str, ...], names: tuple[str, ...] = (), *, signs: bool = False) -> str:
-    """Return a certificate of somebody, for these usages and names, as PEM."""
+def made(
+    subject: str, usages: tuple[str, ...], names: tuple[str, ...] = (), *, signs: bool = False, issuer: str = ""
+) -> str:
+    """Return a certificate of somebody, for these usages and names, as PEM; by default it has signed itself."""
     name, now = x509.Name.from_rfc4514_string(subject), datetime.now(UTC)
     key = ec.generate_private_key(ec.SECP256R1())
-    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now)
+    by = x509.Name.from_rfc4514_string(issuer) if issuer else name
+    builder = x509.CertificateBuilder(by, name, key.public_key(), x509.random_serial_number(), now, now)
     usage = dict.fromkeys(
         ("key_encipherment", "content_commitment", "data_encipherment", "key_agreement", "crl_sign"), False
     )
@@ -432,6 +435,12 @@ def test_each_role_has_its_subject_usages_and_names(path: str, role: Role) -> No
         assert f"missing names []; saw ['{missing}']" in found
     (further,) = roles(file, made(right_subject(role), usages, (*names, "example.com"), signs=signs))
     assert "names besides those []; saw ['example.com']" in further
+
+
+@pytest.mark.parametrize(("path", "role"), EVERY_ROLE)
+def test_cas_of_an_organisation_have_any_names_and_nothing_else_has(path: str, role: Role) -> None:
+    theirs = made("CN=clusters,O=organisation", (), signs=True, issuer="CN=organisation")
+    assert (roles(whole(path), theirs) == []) is role.authority
 
 
 @pytest.mark.parametrize("path", [*ROLES])
