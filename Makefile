@@ -7,7 +7,10 @@ demo: $(TOX)
 	$(TOX) run -e demo
 
 test: $(TOX)
-	$(TOX) run-parallel --parallel 2 --parallel-no-spinner -e lint,contract,type,embedded,package,lowest,unit,smoke
+	@status=0; set -x; \
+	$(TOX) run-parallel --parallel 2 --parallel-no-spinner -e lint,contract,type,embedded,package,lowest || status=$$?; \
+	$(TOX) run -e smoke,unit || status=$$?; \
+	exit $$status
 
 # Debian's python3 has no venv. Root may install it.
 $(TOX): pyproject.toml
