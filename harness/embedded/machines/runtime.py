@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -138,6 +139,9 @@ def forget(name: str) -> None:
 Phase = Literal["absent", "booting", "running", "exited"]
 START_SECONDS = 30.0  # pid 1 of a machine, a process of this host; times the factor
 PAUSE_SECONDS = 10.0  # this host's kernel freezes a control group in milliseconds
+# The freezer of control groups v1 may miss a process that forks meanwhile, and waits for it for ever. runc thaws and
+# freezes again, too (opencontainers/cgroups, fs/freezer.go).
+FREEZE_AGAIN_SECONDS = 0.5
 KILL_SECONDS = 60.0  # against hanging: processes, mounts and groups of this host; the next try goes on from there
 UMOUNT_SECONDS = 60.0  # a disk's last writes, on a busy host; tried again until KILL_SECONDS are over
 DETACH_SECONDS = 20.0  # against hanging: one command of this host's kernel
@@ -353,9 +357,17 @@ class Machines:
         """
         groups = self._groups(machine_id)
         cgroups.freeze(groups, frozen=True)
+        asked = time.monotonic()
 
         def stands() -> bool | NotYet:
-            return cgroups.is_frozen(groups) or NotYet("some of its processes still run")
+            nonlocal asked
+            if cgroups.is_frozen(groups):
+                return True
+            if time.monotonic() - asked > FREEZE_AGAIN_SECONDS:
+                cgroups.freeze(groups, frozen=False)
+                cgroups.freeze(groups, frozen=True)
+                asked = time.monotonic()
+            return NotYet("some of its processes still run")
 
         what = f"machine {machine_id} to stop"
         until(stands, deadline=Deadline.after(PAUSE_SECONDS * self._stretch), what=what, interval=0.02)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.embedded.machines import runtime
+import pytest
+
+from harness.embedded.machines import cgroups, runtime
+from harness.embedded.machines.runtime import Machines
+from harness.until import TimedOut
 
 STATUS = "Name:\tx\nCapEff:\t{}\n"
 
@@ -40,3 +44,22 @@ def test_a_capability_is_dropped_only_where_the_host_lacks_it() -> None:
 def test_capabilities_are_read_from_the_processs_status() -> None:
     assert runtime.host_has_capability(24, STATUS.format("000001ffffffffff"))
     assert not runtime.host_has_capability(24, STATUS.format("000001fffeffffff"))
+
+
+@pytest.mark.parametrize(("needed", "frozen"), [(1, True), (3, True), (1000, False)])
+def test_a_machine_that_forks_while_it_is_frozen_is_frozen_again(
+    needed: int, frozen: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel's freezer that has missed a process never gets it by waiting."""
+    asked: list[bool] = []
+    monkeypatch.setattr(runtime, "FREEZE_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(runtime, "PAUSE_SECONDS", 5.0 if frozen else 0.2)
+    monkeypatch.setattr(cgroups, "freeze", lambda _, *, frozen: asked.append(frozen))
+    monkeypatch.setattr(cgroups, "is_frozen", lambda _: asked.count(True) >= needed)
+    if frozen:
+        Machines(tmp_path, 0).pause("m")
+        assert asked == [True, *[False, True] * (needed - 1)]
+    else:
+        with pytest.raises(TimedOut):
+            Machines(tmp_path, 0).pause("m")
+        assert asked[-1], "it stays asked for"
