@@ -57,9 +57,9 @@ def test_a_machine_that_forks_while_it_is_frozen_is_frozen_again(
     monkeypatch.setattr(cgroups, "freeze", lambda _, *, frozen: asked.append(frozen))
     monkeypatch.setattr(cgroups, "is_frozen", lambda _: asked.count(True) >= needed)
     if frozen:
-        Machines(tmp_path, 0).pause("m")
+        Machines(tmp_path, 0).pause("a1")
         assert asked == [True, *[False, True] * (needed - 1)]
     else:
         with pytest.raises(TimedOut):
-            Machines(tmp_path, 0).pause("m")
+            Machines(tmp_path, 0).pause("a1")
         assert asked[-1], "it stays asked for"
