@@ -102,8 +102,10 @@ VERSIONS = {  # what is called `own_versions` in product.yml -> variable
 }
 
 # k3s: v1.31.5+k3s1, RKE2: v1.30.6+rke2r1, EKS: v1.33.4-eks-113cf36, GKE: v1.31.5-gke.1023000, also in tags of images.
+# What a lookahead has matched is not taken back; possessive quantifiers go wrong in Python 3.11.2, which Debian 12 has.
 DISTRIBUTION = re.compile(
-    r"([0-9]+\.[0-9]+\.[0-9]+(?:-(?:alpha|beta|rc)(?:\.[0-9]++)?+(?![0-9A-Za-z]))?+)[-+~.][-+~.\w]*(?=[,\s]|$)"
+    r"(?=([0-9]+\.[0-9]+\.[0-9]+(?:-(?:alpha|beta|rc)(?:\.[0-9]+(?![0-9A-Za-z])|(?!\.?[0-9A-Za-z])))?))"
+    r"\1[-+~.][-+~.\w]*(?=[,\s]|$)"
 )
 
 
