@@ -248,8 +248,9 @@ def template_mistake(text: str) -> str:
     """Return the line of a template and what is wrong there, "" for one that can be read."""
     import jinja2  # which most commands need for nothing else
 
+    extensions = ["jinja2.ext.do", "jinja2.ext.loopcontrols"]  # which an ansible.cfg may name
     try:
-        jinja2.Environment(autoescape=False).parse(text)  # noqa: S701 - objects, no HTML
+        jinja2.Environment(autoescape=False, extensions=extensions).parse(text)  # noqa: S701 - objects, no HTML
     except jinja2.TemplateSyntaxError as error:
         return f"{error.lineno}: not a template: {error.message}"
     except RecursionError:
