@@ -76,15 +76,13 @@ def leaf(
 def request(common_name: str, organizations: Iterable[str]) -> tuple[bytes, bytes]:
     """Return a request for a certificate of a client, and its key, both as PEM."""
     key = new_key()
-    attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, one) for one in organizations]
-    subject = x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-    made = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
-    return made.public_bytes(serialization.Encoding.PEM), pem_of(key)
+    return request_for(common_name, key, organizations), pem_of(key)
 
 
-def request_for(common_name: str, key: SigningKey) -> bytes:
+def request_for(common_name: str, key: SigningKey, organizations: Iterable[str] = ()) -> bytes:
     """Return a request for a certificate of a key, as PEM."""
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, name) for name in organizations]
+    subject = x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     made = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
     return made.public_bytes(serialization.Encoding.PEM)
 

@@ -166,6 +166,11 @@ class ApiFailure(InfraError):
         return self.code == HTTPStatus.FORBIDDEN
 
     @property
+    def refused(self) -> bool:
+        """Tell whether another try gets the same answer, unless another object or a right changes."""
+        return self.code in (HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY)
+
+    @property
     def by_quota(self) -> bool:
         """Tell whether a quota refuses: there is no room left, or its controller has not counted yet."""
         return self.forbidden and any(words in self.message for words in QUOTA)

@@ -495,7 +495,7 @@ def test_a_test_that_lies_elsewhere_is_found(tmp_path: Path) -> None:
     assert unmirrored(tmp_path / "unit", tmp_path / "harness") == ["cell/test_disk.py", "cells/"]
 
 
-POSSESSIVE = re.compile(r"""[\])}][*+?]\+|\(\?>""")
+POSSESSIVE = re.compile(r"""(?:[\])}]|\\[wdsWDS])[*+?]\+|\(\?>""")
 
 
 def test_no_expression_has_possessive_quantifiers() -> None:
@@ -506,4 +506,5 @@ def test_no_expression_has_possessive_quantifiers() -> None:
     assert found == []
     assert POSSESSIVE.search('    r"([0-9]+)(?:-rc)?+"')
     assert POSSESSIVE.search('re.compile("[0-9]++")')
+    assert POSSESSIVE.search(r're.compile(r"\d++")')
     assert not POSSESSIVE.search('re.compile("[*+?]+")')

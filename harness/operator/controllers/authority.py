@@ -39,12 +39,11 @@ from harness.operator.decide.authority import (
     unchanged,
 )
 from harness.operator.decide.etcdclusters import WRITTEN
-from harness.operator.decide.issuers import NO_CERT_MANAGER, REFUSED, WAITING, asks_for, issued, request_of
+from harness.operator.decide.issuers import NO_CERT_MANAGER, REFUSED, WAITING, asks_for, issued, issuer_of, request_of
 
 COMPONENT = "authority"
 REFUSED_SECONDS = 30.0  # pacing: somebody is about to put something else into a Secret
 ISSUER_SECONDS = 2.0  # pacing: an issuer that signs by itself takes a second or two
-REFUSALS = {400, 403, 422}  # answers that another try does not change, but another object or right does
 AGAIN_SECONDS = 600.0  # pacing: of what is well; a CA that is gone or that expires is known of by then
 
 
@@ -142,7 +141,7 @@ class AuthorityController:
         Raises:
             AuthorityRefused: no issuer has signed it yet.
         """
-        issuer = wish.spec.authority.issuer_ref
+        issuer = issuer_of(wish, authority)
         if issuer is not None:
             content = {KEY: key, CERTIFICATE: self._issued(authority, name, wish, deployment, issuer, key)}
         else:  # it was named when the key was made
@@ -175,7 +174,7 @@ class AuthorityController:
                 asked = None
             return issued(asked or self._cluster.create(kind, wanted), authority, key, datetime.now(UTC))
         except ApiFailure as failure:
-            if failure.code not in REFUSALS:
+            if not failure.refused:
                 raise
             said = f"the infra cluster refuses CertificateRequest {name}: {failure.summary}"
             raise AuthorityRefused(REFUSED, said) from failure
@@ -202,8 +201,8 @@ class AuthorityController:
 
     def _make(self, authority: Authority, name: str, wish: ClusterDeployment, deployment: Json) -> Mapping[str, bytes]:
         namespace = wish.metadata.namespace
-        content, issuer = made(authority, datetime.now(UTC), lifetime_of(wish)), wish.spec.authority.issuer_ref
-        by_issuer = issuer is not None and authority.common_name != ""
+        content = made(authority, datetime.now(UTC), lifetime_of(wish))
+        by_issuer = issuer_of(wish, authority) is not None
         kept = {KEY: content[KEY]} if by_issuer else content
         body = SECRET.manifest(name, namespace, labels=_labels(wish), type=SECRET_TYPE, data=secret_data(kept))
         body["metadata"].update(_ownership(wish, deployment))

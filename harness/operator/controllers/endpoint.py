@@ -43,7 +43,6 @@ from harness.operator.decide.endpoint import Backend, EndpointReason, EndpointRe
 
 LOOK_SECONDS = 5.0  # pacing: while something is missing of which no event comes, such as an IngressClass
 AGAIN_SECONDS = 30.0  # pacing: TLSRoutes are not watched, because most infra clusters do not serve them
-REFUSALS = {400, 403, 422}  # answers that another try does not change, but another object does
 OTHERS = "Secret {} for the kubeconfig of the endpoint is another object's: give that one another name, or this cluster"
 
 
@@ -120,7 +119,7 @@ class EndpointController:
         except EndpointRefused as refused:
             return EndpointSeen(False, refused.reason, str(refused))
         except ApiFailure as failure:
-            if failure.code not in REFUSALS:
+            if not failure.refused:
                 raise
             return EndpointSeen(False, EndpointReason.REFUSED, f"the infra cluster refuses it: {failure.summary}")
 

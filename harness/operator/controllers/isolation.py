@@ -58,7 +58,6 @@ COMPONENT = "isolation"
 LOOK_SECONDS = 60.0  # pacing: names may get other addresses, of which nobody tells
 AGAIN_SECONDS = 10.0  # pacing: while something is in the way
 KNOWN_SECONDS = 300.0  # a network plugin is rarely replaced, and lists of Nodes are long
-REFUSALS = {400, 403, 422}  # answers that another try does not change, but another object or right does
 APPLICATION = "app.kubernetes.io/name"
 
 
@@ -194,7 +193,7 @@ class IsolationController:
         try:
             self._put(deployment, body)
         except ApiFailure as failure:
-            if failure.code not in REFUSALS:
+            if not failure.refused:
                 raise
             message = f"the infra cluster refuses NetworkPolicy {body['metadata']['name']}: {failure.summary}"
             raise IsolationRefused(IsolationReason.REFUSED, message) from failure

@@ -134,12 +134,12 @@ def judged(authority: Authority, secret: str, data: Mapping[str, bytes], now: da
     else:
         certificate = _certificate(where, data[CERTIFICATE], now)
         public, expires = certificate.public_key(), certificate.not_valid_after_utc
-    if _plain(public) != _plain(private.public_key()):
+    if plain_key(public) != plain_key(private.public_key()):
         what = f"the certificate in {CERTIFICATE}" if authority.common_name else f"the public key in {CERTIFICATE}"
         raise AuthorityRefused(
             "KeyDoesNotMatch", f"{where}: {KEY} is not the key of {what}: put both of one pair there"
         )
-    pin = hashlib.sha256(_plain(public)).hexdigest()
+    pin = hashlib.sha256(plain_key(public)).hexdigest()
     return AuthorityPart(
         name=authority.name, secret=secret, public_key=f"sha256:{pin}", expires=stamp(expires) if expires else None
     )
@@ -215,7 +215,8 @@ def _signs(certificate: x509.Certificate) -> bool:
         return missing.oid == x509.KeyUsage.oid
 
 
-def _plain(key: PublicKeyTypes) -> bytes:
+def plain_key(key: PublicKeyTypes) -> bytes:
+    """Return a public key as bytes that are the same for the same key."""
     form = (serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     return key.public_bytes(*form)
 

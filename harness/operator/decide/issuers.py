@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
 
 from harness.kube import certificates
 from harness.kube.client import Json
-from harness.kube.objects import condition, dig
+from harness.kube.objects import condition, dig, is_condition
 from harness.kube.resources import CERTIFICATE_REQUEST
 from harness.operator.api.clusterdeployment import ClusterDeployment, IssuerRef
 from harness.operator.decide.authority import (
@@ -26,6 +25,7 @@ from harness.operator.decide.authority import (
     AuthorityRefused,
     judged,
     lifetime_of,
+    plain_key,
     private_key,
 )
 
@@ -33,6 +33,11 @@ USAGES = ("digital signature", "key encipherment", "cert sign")  # kubeadm's, of
 NO_CERT_MANAGER = "NoCertManager"
 WAITING = "WaitingForIssuer"
 REFUSED = "IssuerRefused"
+
+
+def issuer_of(wish: ClusterDeployment, authority: Authority) -> IssuerRef | None:
+    """Return who signs an authority; None for one that signs itself, and for keys that have no certificate."""
+    return wish.spec.authority.issuer_ref if authority.common_name else None
 
 
 def request_of(wish: ClusterDeployment, authority: Authority, issuer: IssuerRef, secret: str, key: bytes) -> Json:
@@ -66,8 +71,7 @@ def _key_of(request: Json) -> bytes:
         csr = x509.load_pem_x509_csr(base64.b64decode(str(dig(request, "spec", "request") or "")))
     except (ValueError, binascii.Error):
         return b""
-    form = (serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-    return csr.public_key().public_bytes(*form)
+    return plain_key(csr.public_key())
 
 
 def issued(request: Json, authority: Authority, key: bytes, now: datetime) -> bytes:
@@ -81,12 +85,9 @@ def issued(request: Json, authority: Authority, key: bytes, now: datetime) -> by
     """
     name, issuer = request["metadata"]["name"], _issuer(request)
     again = f"correct that, then delete CertificateRequest {name}: it is made again"
-    said = next((c for c in (condition(request, kind) for kind in ("Denied", "InvalidRequest")) if _is_true(c)), None)
+    if (refusal := _refusal(request)) is not None:
+        raise AuthorityRefused(REFUSED, f"{issuer} does not sign CertificateRequest {name}: {_line(refusal)}: {again}")
     ready = condition(request, "Ready") or {}
-    if said is None and ready.get("status") == "False" and ready.get("reason") in ("Failed", "Denied"):
-        said = ready
-    if said is not None:
-        raise AuthorityRefused(REFUSED, f"{issuer} does not sign CertificateRequest {name}: {_line(said)}: {again}")
     text = dig(request, "status", "certificate")
     if not text:
         seen = _line(ready) if ready.get("message") else "cert-manager has not answered yet"
@@ -105,9 +106,15 @@ def _issuer(request: Json) -> str:
     return f"{issuer.get('kind', 'Issuer')} {issuer.get('name', '')}"
 
 
-def _is_true(found: Json | None) -> bool:
-    return found is not None and found.get("status") == "True"
+def _refusal(request: Json) -> Json | None:
+    """Return the condition by which nobody will sign a request, None while somebody may."""
+    for kind in ("Denied", "InvalidRequest"):
+        if is_condition(request, kind, "True"):
+            return condition(request, kind)
+    if any(is_condition(request, "Ready", "False", reason) for reason in ("Failed", "Denied")):
+        return condition(request, "Ready")
+    return None
 
 
-def _line(found: Json) -> str:
-    return " ".join(str(found.get("message") or found.get("reason") or "no reason given").split())
+def _line(answer: Json) -> str:
+    return " ".join(str(answer.get("message") or answer.get("reason") or "no reason given").split())

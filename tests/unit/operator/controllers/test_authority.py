@@ -408,3 +408,15 @@ def test_a_secret_that_lost_its_certificate_keeps_the_key_that_machines_have(spe
     assert world.look() == REFUSED_SECONDS
     assert world.state()["reason"] == "KeyMissing"
     assert content(api, "guest-ca") == {"tls.key": base64.b64decode(before["data"]["tls.key"])}
+
+
+def test_keys_without_a_certificate_are_asked_of_nobody() -> None:
+    api = WithCertManager()
+    world = World(None, api, **BY_ISSUER)
+    world.look()
+    tokens = next(one for one in api.all(SECRET) if one["metadata"]["name"] == "guest-sa")
+    api.put(SECRET, {**tokens, "data": {"tls.key": tokens["data"]["tls.key"]}})
+    api.sign()
+    world.look()
+    assert api.asked_for() == ASKED
+    assert world.state()["usable"]

@@ -55,6 +55,8 @@ def test_it_is_read_as_a_set_with_the_role_etcd_alone() -> None:
     assert scaled_to(made, 5)["spec"]["machineSets"][0]["replicas"] == 5
     named = as_deployment(etcd_cluster(authority={"caSecretRef": {"name": "own"}}))
     assert named["spec"]["authority"] == {"etcdSecretRef": {"name": "own"}}
+    signed = as_deployment(etcd_cluster(authority={"issuerRef": {"name": "organisation"}}))
+    assert signed["spec"]["authority"] == {"issuerRef": {"name": "organisation"}}
 
 
 def test_any_other_object_stays_as_it_is() -> None:
