@@ -84,7 +84,7 @@ class PodsMachine:
         node: the name of its Node.
         server: the URL of the infra cluster's API.
         versions: of PROGRAMS and IMAGES.
-        host: the Node of this host, which runs machines only.
+        hosts: the Nodes of this host, which run machines only.
         pki: the folder of the instance's certificates.
         deliveries: the registry that pods push to, HOST:PORT without TLS.
         memory_mib: its memory.
@@ -97,7 +97,7 @@ class PodsMachine:
     versions: Mapping[str, str]
     pki: Path
     deliveries: str
-    host: str = ""
+    hosts: tuple[str, ...] = ()
     memory_mib: int = MEMORY_MIB
 
     def issued(self, stem: str) -> tuple[str, str]:
@@ -367,7 +367,7 @@ def nodes_are_ready(node: Json | None) -> bool:
 
 
 def is_apart(cluster: Cluster, host: str) -> bool:
-    """Tell whether the Node of this host keeps ordinary pods away."""
+    """Tell whether a Node of this host keeps ordinary pods away."""
     taints = dig(cluster.get(NODE, host), "spec", "taints") or []
     return any(taint["key"] == MACHINES_ONLY["key"] for taint in taints)
 
@@ -428,7 +428,10 @@ def ensure(cluster: Cluster, machine: PodsMachine, *, seconds: float) -> None:
             return NotYet(_state(cluster, node))
         if not serves(cluster, machine.node):
             return NotYet("the API does not reach its kubelet: that has no certificate yet")
-        return True if is_apart(cluster, machine.host) else NotYet(f"node {machine.host} still takes pods as well")
+        for host in machine.hosts:
+            if not is_apart(cluster, host):
+                return NotYet(f"node {host} still takes pods as well")
+        return True
 
     until(joined, deadline=deadline, what=f"node {machine.node} to be ready", interval=LOOK_SECONDS)
 

@@ -112,7 +112,7 @@ class EmbeddedProvider(Occupant):
             self._pods_versions,
             layout.pki,
             deliveries_of(index),
-            host=layout.node,
+            hosts=layout.nodes(self._workers),
             memory_mib=self._pods_mib,
         )
         pods.ensure(Cluster.from_kubeconfig(layout.kubeconfig), machine, seconds=seconds)
@@ -239,7 +239,7 @@ class EmbeddedDefinition(OnHost):
         return MEMORY_MIB if has or PODS in needs else 0
 
 
-def _workers(name: str, asked: object, made: InstanceRecord | None) -> int:
+def _workers(name: str, asked: int | None, made: InstanceRecord | None) -> int:
     """Return how many Nodes stand for this host beside the first: as it was made, or is to be.
 
     Raises:
@@ -252,7 +252,7 @@ def _workers(name: str, asked: object, made: InstanceRecord | None) -> int:
             f"instance {name} was made with --workers {made.workers}, not {asked}",
             hint=f"{infra_command('down', name, NAME)}, then up again",
         )
-    return int(str(asked))
+    return asked
 
 
 def embedded_provider(
