@@ -250,7 +250,9 @@ def machine_join(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PodsMachine
     monkeypatch.setattr(pods, "user_data", lambda _: "#cloud-config\n")
     monkeypatch.setattr(pods, "ensure_storage_class", lambda *_: None)
     pki.ensure(tmp_path, addresses=["10.213.0.1"], names=["kubernetes"], node=HOST)
-    return PodsMachine(NODE_NAME, "", Mirror("http://m", "r"), BootDisk("d", "0"), {}, tmp_path, "r:5001", hosts=(HOST,))
+    return PodsMachine(
+        NODE_NAME, "", Mirror("http://m", "r"), BootDisk("d", "0"), {}, tmp_path, "r:5001", hosts=(HOST,)
+    )
 
 
 class Api:
