@@ -234,9 +234,7 @@ def refuse_conftest(failure: BaseException, args: Sequence[str]) -> None:
     folder = folder_in(args)
     path = failure.path if isinstance(failure, ConftestImportFailure) else folder and folder / "conftest.py"
     if folder is not None and path is not None and path.is_relative_to(folder):
-        error = refusal([unloadable(failure, path, folder)], folder)
-        sys.stderr.write(f"error ({error.blame.value}): {error.summary}\nhint: {error.hint}\n")
-        raise ChecksRefused(error.exit_code) from None
+        raise _told(refusal([unloadable(failure, path, folder)], folder)) from None
 
 
 def refuse_hooks(manager: pytest.PytestPluginManager, args: Sequence[str]) -> None:
@@ -247,13 +245,17 @@ def refuse_hooks(manager: pytest.PytestPluginManager, args: Sequence[str]) -> No
     """
     folder = folder_in(args)
     if folder is not None and (wrong := list(deciding_hooks(manager, folder))):
-        error = refusal(wrong, folder)
-        sys.stderr.write(f"error ({error.blame.value}): {error.summary}\nhint: {error.hint}\n")
-        raise ChecksRefused(error.exit_code)
+        raise _told(refusal(wrong, folder))
 
 
 class ChecksRefused(SystemExit):
     """The end of this process with an exit code of vmatrix; what is wrong was printed."""
+
+
+def _told(error: BadInput) -> ChecksRefused:
+    """Print an error; return the end of this process."""
+    sys.stderr.write(f"error ({error.blame.value}): {error.summary}\nhint: {error.hint}\n")
+    return ChecksRefused(error.exit_code)
 
 
 def comes_from(error: BaseException | None, folder: Path) -> bool:
