@@ -134,11 +134,12 @@ def ready(lived: Lived) -> str:
     return str(dig(lived.wait("guest", wanted, "reached", CLUSTER), "status", "endpoint", "url"))
 
 
-def answered(lived: Lived, kind: Resource, status: Json) -> None:
-    """Say of an object of the endpoint what its controller says."""
+def answered(lived: Lived, kind: Resource, status: Json, **spec: str) -> None:
+    """Say of an object of the endpoint what its controller says, once the object has these fields."""
 
-    def there() -> Json | NotYet:
-        return lived.api.get(kind, "guest-api", lived.namespace) or NotYet("there is none")
+    def there() -> bool | NotYet:
+        fields = dig(lived.api.get(kind, "guest-api", lived.namespace), "spec") or {}
+        return (bool(fields) and fields.items() >= spec.items()) or NotYet(f"its spec is {fields}")
 
     until(there, deadline=Deadline.after(lived.seconds), what=f"{kind.kind} guest-api", interval=INTERVAL)
     lived.api.merge(kind, "guest-api", {"status": status}, lived.namespace, subresource="status")
@@ -154,7 +155,7 @@ def by_service(lived: Lived, around: Around, folder: Path) -> Iterator[str]:
 @contextmanager
 def by_load_balancer(lived: Lived, around: Around, folder: Path) -> Iterator[str]:
     asked(lived, type="LoadBalancer")
-    answered(lived, SERVICE, {"loadBalancer": {"ingress": [{"ip": GIVEN}]}})
+    answered(lived, SERVICE, {"loadBalancer": {"ingress": [{"ip": GIVEN}]}}, type="LoadBalancer")
     ready(lived)
     yield GIVEN
 
