@@ -26,7 +26,7 @@ from harness.kube.client import Json
 from harness.kube.objects import dig
 from harness.kube.resources import GATEWAY, INGRESS, INGRESS_CLASS, SECRET, SERVICE, Resource
 from harness.model import Cell
-from harness.operator.api.resources import CLUSTER
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT
 from harness.spec import Spec
 from harness.spec.models import Topology
 from harness.until import Deadline, NotYet, until
@@ -125,13 +125,20 @@ def asked(lived: Lived, **endpoint: Any) -> None:
 
 
 def ready(lived: Lived) -> str:
-    """Return the endpoint's URL once it is ready and certificates name it."""
+    """Return the endpoint's URL once the one that is asked for is ready, and all that it needs is done."""
 
-    def wanted(cluster: Json) -> bool:
-        state = dig(cluster, "status", "endpoint") or {}
-        return bool(state.get("ready") and state.get("url")) and dig(cluster, "status", "operation") is None
+    def as_asked(deployment: Json) -> bool:
+        conditions = {entry["type"]: entry for entry in dig(deployment, "status", "conditions") or []}
+        current = deployment["metadata"]["generation"]
+        return all(
+            kind in conditions
+            and conditions[kind].get("observedGeneration") == current
+            and conditions[kind]["status"] == status
+            for kind, status in (("EndpointReady", "True"), ("Progressing", "False"))
+        )
 
-    return str(dig(lived.wait("guest", wanted, "reached", CLUSTER), "status", "endpoint", "url"))
+    lived.wait("guest", as_asked, "reached as asked", CLUSTER_DEPLOYMENT)
+    return str(dig(lived.get("guest", CLUSTER), "status", "endpoint", "url"))
 
 
 def answered(lived: Lived, kind: Resource, status: Json, **spec: str) -> None:
