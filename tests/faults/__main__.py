@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.errors import VmatrixError
+from harness.schedule.shards import parse_shard
 from harness.session.plan import random_id
 from harness.until import Deadline
 from tests.faults import cells, commands, kept, passes, score
@@ -39,6 +40,8 @@ def _tried(given: argparse.Namespace) -> int:
     earlier = kept.read(given.results, every) if given.resume else []
     known = {one.fault.id for one in earlier if one.as_expected}
     chosen = [fault for fault in every if fault.id in given.id] if given.id else every
+    if given.shard:
+        chosen = score.of_shard(chosen, layouts, parse_shard(given.shard))
     chosen = [fault for fault in chosen if (fault.quick or not given.quick) and fault.id not in known]
     session = _Session(given, Deadline.after(60 * given.minutes), len(every), earlier)
     for layout in layouts:
@@ -128,6 +131,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="only the faults that `make test` tries")
     parser.add_argument("--id", action="append", help="only this fault; can be repeated")
     parser.add_argument("--layout", action="append", choices=[*LAYOUTS], help="only in this layout; can be repeated")
+    parser.add_argument("--shard", help="I/N: part I of N; parts take about equally long")
     parser.add_argument(
         "--passes", type=int, default=0, help="instead: look so often at a healthy cell for false alarms"
     )

@@ -8,17 +8,37 @@ from pathlib import Path
 
 from harness.files import write_atomically
 from harness.report.output.badges import ENOUGH, FILE, FaultScore, SuiteScore
+from harness.schedule.shards import Shard
 from tests.faults import kept
 from tests.faults.cells import offers
 from tests.faults.fault import Fault, Need
 from tests.faults.trial import Verdict
 
 DETECTED, EXPLAINED = ENOUGH, 0.95  # of all faults, those included that are known to be missed
+A_CELL = 15  # so many faults take as long as a cell to try them on
 
 
 def of_layout(faults: Iterable[Fault], layout: str, layouts: Sequence[str]) -> list[Fault]:
     """Return the faults to try in a layout: each in the first of the layouts that has what it needs."""
     return [fault for fault in faults if layout == next((one for one in layouts if _fits(fault, one)), None)]
+
+
+def of_shard(faults: Iterable[Fault], layouts: Sequence[str], part: Shard) -> list[Fault]:
+    """Return the faults of one of several parts that take about equally long; all parts together are all faults.
+
+    Layouts stay together as far as they can: each part has a cell for each of its own.
+    """
+    chosen = list(faults)
+    weighed: list[tuple[Fault, int]] = []
+    for layout in layouts:
+        mine = of_layout(chosen, layout, layouts)
+        weighed += [(fault, 1 if number else 1 + A_CELL) for number, fault in enumerate(mine)]
+    total, before, of_part = sum(weight for _, weight in weighed), 0, []
+    for fault, weight in weighed:
+        if before * part.count // total == part.index - 1:
+            of_part.append(fault)
+        before += weight
+    return of_part
 
 
 def _fits(fault: Fault, layout: str) -> bool:

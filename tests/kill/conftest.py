@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from harness.errors import BadInput
 from harness.infra.host.instance import raise_inotify_limit
 from harness.infra.host.layout import Layout, layout_of
 from harness.machines.reach.ssh import control_directory
 from harness.model import Cell
 from harness.paths import PROJECT, packaged_dir
 from harness.plan.select import PlanSelection, selected
+from harness.schedule.shards import parse_shard
 from harness.spec import load_spec
 from harness.until import Deadline, NotYet, TimedOut, until
 from tests.embedded.run.runs import Ended, vmatrix
@@ -36,6 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add where the table goes."""
     parser.addoption("--keep-results", action="store_true", help="keep what came of the points in the table of docs/")
     parser.addoption("--missing", action="store_true", help="only points that the table has no clean result of")
+    parser.addoption("--shard", help="I/N: part I of N, of points that follow each other")
     parser.addoption("--stop-after", type=float, default=math.inf, help="seconds after which no further point begins")
 
 
@@ -50,9 +53,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is known to be clean, if only the rest is asked for."""
-    if not config.getoption("--missing"):
-        return
+    """Leave out what is known to be clean, if only the rest is asked for, and what other shards have."""
+    if config.getoption("--missing"):
+        _leave_out_clean(config, items)
+    if text := config.getoption("--shard"):
+        try:
+            shard = parse_shard(text)
+        except BadInput as error:
+            raise pytest.UsageError(f"{error.summary}; {error.hint}") from None
+        first, last = (len(items) * end // shard.count for end in (shard.index - 1, shard.index))
+        config.hook.pytest_deselected(items=items[:first] + items[last:])
+        items[:] = items[first:last]
+
+
+def _leave_out_clean(config: pytest.Config, items: list[pytest.Item]) -> None:
     known = {name for name, said in read().items() if said.startswith(CLEAN)}
     doubles = tuple(f"test_{name.replace('-', '_')}_" for name in known)
     done = [i for i in items if any(f"[{name}]" in i.name for name in known) or i.name.startswith(doubles)]

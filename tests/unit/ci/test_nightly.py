@@ -7,6 +7,8 @@ import json
 import shutil
 import subprocess
 import sys
+import tomllib
+from collections import Counter
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -15,19 +17,21 @@ import pytest
 import yaml
 
 from ci import nightly
-from ci.nightly import OLDEST_DAYS, Row, as_report, environments, mistakes, read, run, write
+from ci.nightly import OLDEST_DAYS, Job, Row, as_report, due, environments, jobs, mistakes, read, run, turns, write
+from ci.pytest_in import arguments
 from tests.unit.pages import ROOT
 
 DAY = date(2026, 3, 20)
 COMMIT = "0123456789" * 4
-GOOD = Row("chaos", COMMIT, "2026-03-19", "passed", 1800)
+GOOD = Row("chaos", "", COMMIT, "2026-03-19", "passed", 1800)
+CHAOS = Job("chaos")
 # They serve, build or measure: nothing has to see them passed.
 TOOLS = {"bench", "demo", "dev"}
 
 
 def blocked(row: Row) -> list[str]:
     """Return what the gate refuses of one row."""
-    return [one.message for one in mistakes([row], ["chaos"], DAY) if one.blocking]
+    return [one.message for one in mistakes([row], [CHAOS], DAY) if one.blocking]
 
 
 def test_every_environment_is_run_on_pushes_or_at_night() -> None:
@@ -59,7 +63,46 @@ def _at_night(job: dict[str, object]) -> bool:
 def test_the_table_has_a_row_for_every_nightly_environment() -> None:
     """Whether rows are old is the linter's to say: a unit test does not fail by the calendar."""
     rows = read(ROOT / nightly.TABLE)
-    assert [row.environment for row in rows] == sorted(nightly.nightly(ROOT / "tox.ini"))
+    assert [row.job for row in rows] == sorted(jobs(ROOT / "tox.ini", ROOT / nightly.PARTS))
+
+
+def test_parts_of_a_folder_are_all_of_its_tests_once() -> None:
+    split = tomllib.loads((ROOT / nightly.PARTS).read_text(encoding="utf-8"))
+    folders = {name: ROOT / table["folder"] for name, table in split.items() if "folder" in table}
+    assert set(folders) == {"embedded-all", "chaos"}
+    for name, folder in folders.items():
+        paths = [folder / path for part in split[name]["parts"].values() for path in part]
+        assert [path for path in paths if not path.exists()] == []
+        files = [file for path in paths for file in ([path] if path.is_file() else path.rglob("test_*.py"))]
+        assert Counter(files) == dict.fromkeys(folder.rglob("test_*.py"), 1), name
+
+
+def test_environments_with_parts_take_their_arguments() -> None:
+    tox = configparser.ConfigParser(interpolation=None)
+    tox.read(ROOT / "tox.ini", encoding="utf-8")
+    for job, words in jobs(ROOT / "tox.ini", ROOT / nightly.PARTS).items():
+        commands = tox[f"testenv:{job.environment}"]["commands"]
+        if words[:1] == ("--shard",):
+            assert any(start in commands for start in ("vmatrix run", "-m tests.faults", "tests/kill")), job
+        elif words:
+            folder = words[0].partition("/")[0] + "/" + words[0].split("/")[1]
+            assert f"-m ci.pytest_in {folder} {{posargs}}" in commands, job
+
+
+@pytest.mark.parametrize(
+    ("words", "becomes"),
+    [
+        ([], ["tests/a"]),
+        (["-k", "full"], ["tests/a", "-k", "full"]),
+        (["tests/a/b", "-k", "full"], ["tests/a/b", "-k", "full"]),
+        (["tests/a/test_b.py::test_c[d/e]"], ["tests/a/test_b.py::test_c[d/e]"]),
+        (["-x", "tests/a/b", "tests/a/c"], ["-x", "tests/a/b", "tests/a/c"]),
+        (["tests/b"], ["tests/a", "tests/b"]),
+        (["--basetemp", "/tmp/tests/a/b"], ["tests/a", "--basetemp", "/tmp/tests/a/b"]),
+    ],
+)
+def test_paths_below_a_folder_narrow_it_down(words: list[str], becomes: list[str]) -> None:
+    assert arguments("tests/a", words) == becomes
 
 
 @pytest.mark.parametrize(
@@ -76,7 +119,8 @@ def test_the_table_has_a_row_for_every_nightly_environment() -> None:
         ({"result": "failed", "reason": "tox ended with 1"}, "failed at 012345678901: tox ended with 1"),
         ({"result": "not-run"}, "does not say why"),
         ({"result": "not-run", "reason": "no engine", "date": "2026-03-05"}, "15 days older"),
-        ({"environment": "chaoss"}, "no nightly environment chaoss"),
+        ({"environment": "chaoss"}, "no nightly environment or part chaoss"),
+        ({"part": "1/2"}, "no nightly environment or part chaos 1/2"),
     ],
 )
 def test_a_row_that_says_too_little_or_is_old_is_refused(change: dict[str, object], said: str | None) -> None:
@@ -88,7 +132,7 @@ def test_a_row_that_says_too_little_or_is_old_is_refused(change: dict[str, objec
 
 
 def test_an_environment_that_did_not_run_is_named_and_passes_until_its_row_is_old() -> None:
-    (told,) = mistakes([replace(GOOD, result="not-run", seconds=0, reason="no engine")], ["chaos"], DAY)
+    (told,) = mistakes([replace(GOOD, result="not-run", seconds=0, reason="no engine")], [CHAOS], DAY)
     assert told == nightly.Wrong(
         2,
         "chaos: did not run: no engine; commits after 2026-04-02 are refused; python -m ci.nightly run chaos",
@@ -99,10 +143,10 @@ def test_an_environment_that_did_not_run_is_named_and_passes_until_its_row_is_ol
 
 
 def test_an_environment_without_a_row_and_a_second_row_are_refused() -> None:
-    assert [one.message for one in mistakes([], ["chaos"], DAY)] == [
+    assert [one.message for one in mistakes([], [CHAOS], DAY)] == [
         "chaos has no row; run it: python -m ci.nightly run chaos"
     ]
-    assert [one.line for one in mistakes([GOOD, GOOD], ["chaos"], DAY)] == [3]
+    assert [one.line for one in mistakes([GOOD, GOOD], [CHAOS], DAY)] == [3]
 
 
 def test_a_row_replaces_the_former_one_and_rows_are_in_order(tmp_path: Path) -> None:
@@ -116,8 +160,8 @@ def test_a_row_replaces_the_former_one_and_rows_are_in_order(tmp_path: Path) -> 
     ("text", "said"),
     [
         ("environment,commit\n", ":1: expected the columns"),
-        ("environment,commit,date,result,seconds,reason\na,b,c\n", ":2: expected 6 columns"),
-        ("environment,commit,date,result,seconds,reason\na,b,c,d,soon,\n", ":2: expected 6 columns"),
+        ("environment,part,commit,date,result,seconds,reason\na,b,c\n", ":2: expected 7 columns"),
+        ("environment,part,commit,date,result,seconds,reason\na,,b,c,d,soon,\n", ":2: expected 7 columns"),
     ],
 )
 def test_a_table_of_another_form_is_refused_with_its_line(tmp_path: Path, text: str, said: str) -> None:
@@ -155,7 +199,7 @@ def commit(folder: Path) -> None:
 @pytest.mark.parametrize(("code", "result"), [(0, "passed"), (1, "failed")])
 def test_a_run_writes_its_row_with_the_commit_that_was_tested(checkout: Path, code: int, result: str) -> None:
     (checkout / "code").write_text(str(code))
-    assert run("chaos", []) == code
+    assert run(CHAOS) == code
     (row,) = read()
     assert (row.environment, row.result, row.commit) == ("chaos", result, nightly.head())
     assert row.seconds >= 1
@@ -166,6 +210,93 @@ def test_a_part_of_an_environment_that_passed_is_no_row(checkout: Path) -> None:
     (checkout / "code").write_text("0")
     assert nightly.main(["run", "chaos", "--", "-k", "one"]) == 0
     assert read() == []
+
+
+PARTS = """
+[chaos]
+folder = "tests/chaos"
+[chaos.parts]
+disks = ["test_disks.py", "deep"]
+api = ["test_api.py"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("parts", "job", "called"),
+    [
+        ("[chaos]\nshards = 3\n", "2/3", "run -e chaos -- --shard 2/3\n"),
+        (PARTS, "disks", "run -e chaos -- tests/chaos/test_disks.py tests/chaos/deep\n"),
+    ],
+)
+def test_a_part_has_a_row_of_its_own(checkout: Path, parts: str, job: str, called: str) -> None:
+    (checkout / "code").write_text("0")
+    (checkout / nightly.PARTS).write_text(parts)
+    commit(checkout)
+    assert nightly.main(["run", "chaos", "--part", job]) == 0
+    assert (checkout / "called").read_text() == called
+    assert [(row.job, row.result) for row in read()] == [(Job("chaos", job), "passed")]
+    assert nightly.main(["check"]) == 1, "the other parts have no row"
+    assert nightly.main(["run", "chaos"]) == 0
+    assert nightly.main(["check"]) == 0
+    assert {row.job for row in read()} == set(jobs())
+    assert nightly.main(["run", "chaos", "--", "-k", "one"]) == 0
+    assert (checkout / "called").read_text() == "run -e chaos -- -k one\n"
+    assert {row.job for row in read()} == set(jobs()), "arguments of one's own are no part"
+
+
+@pytest.mark.parametrize(
+    ("parts", "words", "said"),
+    [
+        ("", ["run", "chaos", "--part", "1/2"], "chaos has no part 1/2; it has no parts"),
+        (PARTS, ["record", "chaos", "--part", "discs", "passed"], "chaos has no part discs; it has disks, api"),
+        ("[chaoss]\nshards = 2\n", ["check"], "no nightly environment chaoss"),
+        ("[chaos]\nshards = 1\n", ["check"], "[chaos] needs `shards`, two or more, or `folder` and `parts`"),
+        ("[chaos]\nshards = 2\nfolder = 'a'\n", ["check"], "[chaos] needs"),
+        ("[chaos]\nfolder = 'a'\n", ["check"], "[chaos] needs"),
+        ("[chaos]\nfolder = 'a'\nparts = {}\n", ["check"], "[chaos] needs"),
+        ("[chaos\n", ["check"], "line 1"),
+    ],
+)
+def test_a_part_that_there_is_not_and_a_file_of_another_form_are_refused(
+    checkout: Path, capsys: pytest.CaptureFixture[str], parts: str, words: list[str], said: str
+) -> None:
+    (checkout / nightly.PARTS).write_text(parts)
+    assert nightly.main(words) == 2
+    assert said in capsys.readouterr().err
+    assert not (checkout / "called").exists()
+
+
+def test_what_failed_is_due_first_then_what_has_not_run_then_what_passed_longest_ago() -> None:
+    rows = [
+        replace(GOOD, environment="new", date="2026-03-19"),
+        replace(GOOD, environment="old", date="2026-03-01"),
+        replace(GOOD, environment="old-too", date="2026-03-01", seconds=60),
+        replace(GOOD, environment="idle", result="not-run", seconds=0),
+        replace(GOOD, environment="red", result="failed"),
+    ]
+    every = [Job(name) for name in ("new", "old", "old-too", "idle", "red", "absent")]
+    assert [str(job) for job in due(rows, every)] == ["red", "absent", "idle", "old-too", "old", "new"]
+
+
+def test_turns_run_what_is_expected_to_end_in_time(checkout: Path) -> None:
+    names = ("chaos", "kill", "kind")
+    (checkout / "tox.ini").write_text("".join(f"[testenv:{name}]\ndescription = a (nightly)\n" for name in names))
+    commit(checkout)
+    write(replace(GOOD, seconds=1200))
+    write(replace(GOOD, environment="kill", seconds=600))
+    ran: list[str] = []
+
+    def running(job: Job) -> int:
+        ran.append(str(job))
+        return int(job == Job("kill"))
+
+    assert turns(15, running) == 1
+    assert ran == ["kill"]
+    assert turns(25, running) == 1
+    assert turns(1, running) == 0
+    assert ran == ["kill", "kill", "chaos"]
+    assert turns(70, running) == 1
+    assert ran[3:] == ["kind", "kill", "chaos"]
 
 
 def test_a_checkout_with_changes_is_no_commit(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BadInput
+from harness.schedule.shards import Shard
 from tests.faults.cells import LAYOUTS, offers
 from tests.faults.fault import load
-from tests.faults.score import of_layout
+from tests.faults.score import A_CELL, of_layout, of_shard
 from tests.faults.suites import names
 from tests.faults.trial import SHELL
 
@@ -40,6 +41,15 @@ def test_every_check_that_a_fault_names_exists() -> None:
 def test_every_fault_is_tried_in_exactly_one_layout() -> None:
     tried = [fault.id for layout in LAYOUTS for fault in of_layout(FAULTS, layout, list(LAYOUTS))]
     assert Counter(tried) == dict.fromkeys((fault.id for fault in FAULTS), 1)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 400])
+def test_shards_of_faults_are_all_faults_once_and_take_about_equally_long(count: int) -> None:
+    parts = [of_shard(FAULTS, list(LAYOUTS), Shard(index, count)) for index in range(1, count + 1)]
+    assert Counter(fault.id for part in parts for fault in part) == dict.fromkeys((fault.id for fault in FAULTS), 1)
+    cells = [sum(bool(of_layout(part, layout, list(LAYOUTS))) for layout in LAYOUTS) for part in parts]
+    lasts = [len(part) + A_CELL * made for part, made in zip(parts, cells, strict=True)]
+    assert max(lasts) <= sum(lasts) / count + 2 * A_CELL
 
 
 def test_the_twelve_need_the_smallest_cell_only() -> None:
