@@ -38,7 +38,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add where the table goes."""
     parser.addoption("--keep-results", action="store_true", help="keep what came of the points in the table of docs/")
     parser.addoption("--missing", action="store_true", help="only points that the table has no clean result of")
-    parser.addoption("--shard", help="I/N: part I of N, of points that follow each other")
     parser.addoption("--stop-after", type=float, default=math.inf, help="seconds after which no further point begins")
 
 
@@ -53,10 +52,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is known to be clean, if only the rest is asked for, and what other shards have."""
+    """Leave out what is known to be clean, if only the rest is asked for, and what other shards have.
+
+    `--shard` is an option of vmatrix's plugin. Here, a shard has points that follow each other: they share an instance.
+    """
     if config.getoption("--missing"):
         _leave_out_clean(config, items)
-    if text := config.getoption("--shard"):
+    if text := config.getoption("shard"):
         try:
             shard = parse_shard(text)
         except BadInput as error:
