@@ -533,6 +533,8 @@ def told(state: EndpointState | None, endpoint: ApiEndpoint, *, usable: bool) ->
             str(EndpointReason.NOT_SIGNED),
             "certificates of API servers do not name it yet: an operation signs others",
         )
+    if state.ready and state.url is None:
+        return None, str(EndpointReason.NOT_YET), "the kubeconfig that names it is handed out soon"
     return state.ready, state.reason, state.message
 
 

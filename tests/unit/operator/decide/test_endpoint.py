@@ -392,7 +392,8 @@ def test_an_address_is_known_until_there_is_another_one_but_not_that_of_another_
         ("Ingress", None, True, (None, "NotYet")),
         ("Ingress", BALANCED, True, (None, "NotYet")),
         ("LoadBalancer", BALANCED, False, (False, "NotSigned")),
-        ("LoadBalancer", BALANCED, True, (True, "Ready")),
+        ("LoadBalancer", BALANCED, True, (None, "NotYet")),
+        ("LoadBalancer", BALANCED.model_copy(update={"url": "https://192.0.2.70:6443"}), True, (True, "Ready")),
     ],
 )
 def test_the_condition_says_what_is_seen(name: str, state: EndpointState | None, usable: bool, said: Any) -> None:
