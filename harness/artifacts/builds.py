@@ -181,13 +181,13 @@ class _Lanes:
         """Yield work as it can be done, until there is none."""
         while True:
             with self._changed:
-                while (found := self._next()) is None and self._left:
+                while (part := self._next()) is None and self._left:
                     self._changed.wait()
                     threads.check()
-                if found is None:
+                if part is None:
                     return
-                self._left.remove(found)
-            yield found
+                self._left.remove(part)
+            yield part
 
     def _next(self) -> BuildStep | None:
         return next((work for work in self._left if not work.needs & self._missing), None)
@@ -362,9 +362,9 @@ class Forecast:
         rest = waits = 0.0
         for part in self.parts:
             if not part.over:
-                wanted = part.work * factor
-                more = OVERDUE * part.used if part.used > wanted else 0.0
-                rest += max(wanted - part.used, ENDING * wanted, more if wanted else 0.0)
+                remaining = part.work * factor
+                more = OVERDUE * part.used if part.used > remaining else 0.0
+                rest += max(remaining - part.used, ENDING * remaining, more if remaining else 0.0)
                 waits += max(part.waits - part.elapsed, ENDING * part.waits)
         return max(rest / self._pace(elapsed), waits)
 
@@ -383,8 +383,8 @@ class Forecast:
 
 def host_factor(cache: Path) -> float:
     """Return our processor seconds for one of the catalogue's: what a cache's builds took and a measurement say."""
-    found = {label: used / expected for label, expected, used in _measured(cache) if expected >= LEAST_SECONDS}
-    return median([*found.values(), host_speed()])
+    factors = {label: used / expected for label, expected, used in _measured(cache) if expected >= LEAST_SECONDS}
+    return median([*factors.values(), host_speed()])
 
 
 def _measured(cache: Path) -> Iterator[tuple[str, float, float]]:

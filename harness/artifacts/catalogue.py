@@ -366,7 +366,7 @@ def _checked(catalogue: Catalogue, document: Document, problems: list[Problem]) 
         raise refuse(problems or wrong)
     versions: Added = dict(parsed)["artifacts"]
     if findings := list(mistakes(catalogue, versions)):
-        raise refuse([document.problem(at, said) for at, said in findings])
+        raise refuse([document.problem(at, mistake) for at, mistake in findings])
     return versions
 
 
@@ -390,10 +390,10 @@ def mistakes(catalogue: Catalogue, added: Added) -> Iterator[Finding]:
             at = ("artifacts", name, version)
             if catalogue.of_minor(name, version) is None:
                 minors = ", ".join(dict.fromkeys(map(minor_of, catalogue.versions_of(name))))
-                said = f"{version} is not a patch version of a minor that vmatrix has of {name}: {minors}"
-                yield at, f"{said}; correct it, or update vmatrix for another minor"
+                mistake = f"{version} is not a patch version of a minor that vmatrix has of {name}: {minors}"
+                yield at, f"{mistake}; correct it, or update vmatrix for another minor"
                 continue
-            yield from ((((*at, *inner), said)) for inner, said in _unfit(catalogue, name, version, entry, added))
+            yield from ((((*at, *inner), mistake)) for inner, mistake in _unfit(catalogue, name, version, entry, added))
 
 
 def _unfit(catalogue: Catalogue, name: str, version: str, entry: AddedVersion, added: Added) -> Iterator[Finding]:
@@ -408,9 +408,12 @@ def _unfit(catalogue: Catalogue, name: str, version: str, entry: AddedVersion, a
             yield ("sums",), f"{name} is built with all of Kubernetes: move this to `{KUBERNETES}`"
         if version not in catalogue.kubernetes and version not in added.get(KUBERNETES, {}):
             yield (), f"there is no Kubernetes {version}; add it to `{KUBERNETES}`, too"
-    wanted = catalogue.go_modules(name, version)
-    if entry.sums and set(entry.sums) != set(wanted):
-        yield ("sums",), f"{name} is built of {' and '.join(wanted)}: give the checksum of each, and of no other module"
+    modules = catalogue.go_modules(name, version)
+    if entry.sums and set(entry.sums) != set(modules):
+        yield (
+            ("sums",),
+            f"{name} is built of {' and '.join(modules)}: give the checksum of each, and of no other module",
+        )
     if entry.url is not None:
         yield from _unfit_members(catalogue, name, version, entry)
 

@@ -97,8 +97,8 @@ def _chunks(url: str, answer: http.client.HTTPResponse) -> Iterator[bytes]:
         now = monotonic()
         if now - since >= PACE_SECONDS:
             if received < PACE_BYTES * (now - since):
-                said = f"{url} is too slow: {received} bytes in {now - since:.0f} s"
-                raise InfraRetriable(said, hint="try again, or use a mirror of the site")
+                message = f"{url} is too slow: {received} bytes in {now - since:.0f} s"
+                raise InfraRetriable(message, hint="try again, or use a mirror of the site")
             since, received = now, 0
 
 
@@ -115,14 +115,14 @@ def entries(checksums: str) -> list[ListedFile]:
 
     Takes what coreutils, BSD's and OpenSSL's programs print, also with comments or signed by PGP, and digests alone.
     """
-    found = []
+    listing = []
     for line in SIGNATURE.sub("", checksums.removeprefix("\ufeff")).splitlines():
         match = NAME_FIRST.fullmatch(line.strip()) or DIGEST_FIRST.fullmatch(line.strip())
         digest = match["digest"].lower() if match else ""
         algorithm = match.groupdict().get("algorithm") if match else None
         if match and len(digest) in DIGESTS and (algorithm is None or _plain(algorithm) == DIGESTS[len(digest)]):
-            found.append(ListedFile((match["name"] or "").strip(), f"{DIGESTS[len(digest)]}:{digest}"))
-    return found
+            listing.append(ListedFile((match["name"] or "").strip(), f"{DIGESTS[len(digest)]}:{digest}"))
+    return listing
 
 
 def _plain(algorithm: str) -> str:
@@ -138,10 +138,10 @@ def listed(checksums: str, path: str) -> str | None:
         path: the file's, or its name; of files of one name in several folders, the one whose path ends like this.
     """
     whole, every = PurePosixPath(path), entries(checksums)
-    named = [one for one in every if not one.name or PurePosixPath(one.name).name == whole.name]
-    exact = [one for one in named if one.name and whole.match(one.name.removeprefix("./").lstrip("/"))]
+    named = [entry for entry in every if not entry.name or PurePosixPath(entry.name).name == whole.name]
+    exact = [entry for entry in named if entry.name and whole.match(entry.name.removeprefix("./").lstrip("/"))]
     for algorithm in ("sha512", "sha256"):
-        said = {one.checksum for one in exact or named if one.checksum.startswith(f"{algorithm}:")}
+        said = {entry.checksum for entry in exact or named if entry.checksum.startswith(f"{algorithm}:")}
         if said:
             return said.pop() if len(said) == 1 else None
     return None
@@ -243,9 +243,9 @@ class Download:
 
     def refuse_absent(self) -> None:
         """Refuse an address that says it has nothing; one that does not answer says nothing. Raises BadInput."""
-        if (said := trouble(self.url)) is not None and said.startswith(ABSENT):
+        if (reason := trouble(self.url)) is not None and reason.startswith(ABSENT):
             raise BadInput(
-                f"{self.where}.url: {self.url} {said}: no source has {self.ref.name} {self.ref.version}",
+                f"{self.where}.url: {self.url} {reason}: no source has {self.ref.name} {self.ref.version}",
                 hint="correct the address, or remove the version",
             )
 
@@ -279,19 +279,19 @@ class Download:
 
 def _extract(archive: Path, members: Mapping[str, str], target: Path, url: str) -> None:
     """Take named regular files out of a tar archive, whatever else is in it."""
-    wanted = {str(PurePosixPath(member)): file for file, member in members.items()}
+    targets = {str(PurePosixPath(member)): file for file, member in members.items()}
     try:
         with tarfile.open(archive, mode="r|*") as stream:
             for entry in stream:
-                file = wanted.pop(str(PurePosixPath(entry.name)), None) if entry.isfile() else None
+                file = targets.pop(str(PurePosixPath(entry.name)), None) if entry.isfile() else None
                 source = stream.extractfile(entry) if file is not None else None
                 if file is None or source is None:
                     continue
                 with (target / file).open("wb") as sink:
                     shutil.copyfileobj(source, sink, CHUNK)
                 (target / file).chmod(0o755)
-                if not wanted:
+                if not targets:
                     return
     except (tarfile.TarError, EOFError, OSError) as error:
         raise InfraError(f"{url} is not a readable archive: {error}") from error
-    raise InfraError(f"{url} does not contain {', '.join(sorted(wanted))}", hint=HINT)
+    raise InfraError(f"{url} does not contain {', '.join(sorted(targets))}", hint=HINT)

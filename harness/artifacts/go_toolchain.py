@@ -68,8 +68,8 @@ class Go:
         """
         words: list[str | Path] = [self.path, "mod", "download", "-json", module]
         done = proc.run(words, cwd=Path("/"), env={**self.env(), **env}, timeout=self.limits.modules)
-        found: Mapping[str, str] = json.loads(done.stdout)
-        return found
+        download: Mapping[str, str] = json.loads(done.stdout)
+        return download
 
 
 def find_go(floor: str, limits: ArtifactLimits = LIMITS) -> Go:
@@ -215,14 +215,14 @@ def _unpacked(modules: Path) -> int:
 
 def _compiled(cache: Path, keep: int) -> int:
     """Remove the oldest compiled packages until so many bytes are left; return the bytes removed."""
-    found = []
+    folders = []
     for path in cache.glob("[0-9a-f][0-9a-f]/*"):
         with suppress(FileNotFoundError):
             known = path.lstat()
-            found.append((known.st_mtime, known.st_size, path))
-    total = sum(size for _, size, _ in found)
+            folders.append((known.st_mtime, known.st_size, path))
+    total = sum(size for _, size, _ in folders)
     freed = 0
-    for _, size, path in sorted(found):
+    for _, size, path in sorted(folders):
         if total - freed <= keep:
             break
         path.unlink(missing_ok=True)

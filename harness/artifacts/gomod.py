@@ -112,10 +112,10 @@ class GeneratedModule:
         """Compare the checksums of what is required with those of the project."""
         recipe = self.catalogue.modules[self.name]
         for path, version in recipe.sources(self.version).items():
-            found = _download(recipe, path, version, limits, where=self.where)["Sum"]
-            if found != self.sums[path]:
+            checksum = _download(recipe, path, version, limits, where=self.where)["Sum"]
+            if checksum != self.sums[path]:
                 raise BadInput(
-                    f"{self.where}.sums: {path} {version} has the checksum {found}, not {self.sums[path]}",
+                    f"{self.where}.sums: {path} {version} has the checksum {checksum}, not {self.sums[path]}",
                     hint="if you trust the Go module proxy, write the checksum that it has",
                 )
 
@@ -238,8 +238,8 @@ def together(builds: Sequence[Build], targets: Mapping[Ref, Path], log: Path) ->
         for build in builds:
             for file, package in build.recipe.packages.items():
                 if not (made / _named(package)).exists():
-                    said = f"building {build.ref} did not produce {file}: {package} is not a command"
-                    raise InfraError(said, paths=[log])
+                    message = f"building {build.ref} did not produce {file}: {package} is not a command"
+                    raise InfraError(message, paths=[log])
                 (made / _named(package)).rename(targets[build.ref] / file)
             _copy(build, targets[build.ref], go)
             _compile(build, targets[build.ref], go, log)
@@ -375,20 +375,20 @@ def _download(
     try:
         return go.download(f"{path}@{version}", **_unlisted(recipe))
     except proc.CommandFailed as error:
-        said = error.done.stdout or error.detail
-        if ABSENT.search(said):
-            raise _absent(go, f"{path} {version}", said, where) from error
+        output = error.done.stdout or error.detail
+        if ABSENT.search(output):
+            raise _absent(go, f"{path} {version}", output, where) from error
         raise InfraRetriable(
             f"the Go module proxy ({go.proxy()}) does not answer for {path} {version}",
             hint="GOPROXY names the proxy",
-            detail=said,
+            detail=output,
         ) from error
 
 
-def _absent(go: go_toolchain.Go, module: str, said: str, where: str) -> BadInput:
+def _absent(go: go_toolchain.Go, module: str, output: str, where: str) -> BadInput:
     asked = f"the Go module proxy ({go.proxy()}) has no {module}"
     hint = "correct or remove the version; `vmatrix artifacts newer` lists what there is; GOPROXY names the proxy"
-    return BadInput(f"{where}: {asked}" if where else asked, hint=hint, detail=said)
+    return BadInput(f"{where}: {asked}" if where else asked, hint=hint, detail=output)
 
 
 def _go_mod(module: str, version: str, recipe: WrapperModule, upstream: Path, go_line: str) -> str:
@@ -413,10 +413,10 @@ def _go_mod(module: str, version: str, recipe: WrapperModule, upstream: Path, go
 def substitutions(go_mod: str) -> tuple[str, ...]:
     """Return what a go.mod excludes and replaces by other modules, a directive each; folders are its own affair."""
     bare = re.sub(r"[ \t]*//.*", "", go_mod)
-    found = re.findall(r"^(replace|exclude)\s+([^\s(].*)$", bare, re.MULTILINE)
+    directives = re.findall(r"^(replace|exclude)\s+([^\s(].*)$", bare, re.MULTILINE)
     for verb, block in re.findall(r"^(replace|exclude)\s*\(([^)]*)\)", bare, re.MULTILINE):
-        found += [(verb, line.strip()) for line in block.splitlines() if line.strip()]
-    return tuple(f"{verb} {said}" for verb, said in found if not re.search(r"=>\s*\.", said))
+        directives += [(verb, line.strip()) for line in block.splitlines() if line.strip()]
+    return tuple(f"{verb} {text}" for verb, text in directives if not re.search(r"=>\s*\.", text))
 
 
 def staging_modules(go_mod: str) -> tuple[str, ...]:
@@ -444,5 +444,5 @@ def _tools_go(packages: Sequence[str]) -> str:
 
 
 def _one(pattern: str, text: str) -> str:
-    found = re.search(pattern, text, re.MULTILINE)
-    return found.group(1) if found else "1.21"
+    match = re.search(pattern, text, re.MULTILINE)
+    return match.group(1) if match else "1.21"

@@ -72,7 +72,7 @@ class Assembly:
             "format": FORMAT,
             "image": self.image.model_dump(exclude={"tags", "suite", "suites", "versions"}),
             "suite": self._suite if self.image.debian else "",
-            "inputs": {str(ref): found for ref, (found, _) in self.inputs.items()},
+            "inputs": {str(ref): artifact for ref, (artifact, _) in self.inputs.items()},
             "arch": architecture(),
         }
 
@@ -208,20 +208,20 @@ def write_layer(
         modes: of files that are not 0755.
     """
     with tarfile.open(target, mode="w", format=tarfile.PAX_FORMAT) as layer:
-        seen: set[str] = set()
+        written: set[str] = set()
         if base is not None:
-            _copy(base, layer, seen, frozenset(_clean(path) for path in files))
+            _copy(base, layer, written, frozenset(_clean(path) for path in files))
         for path, mode in sorted(directories.items()):
-            _folder(layer, path, mode, seen)
+            _folder(layer, path, mode, written)
         for path, source in sorted(files.items()):
-            _parents(layer, path, seen)
+            _parents(layer, path, written)
             entry = _entry(path, mode=(modes or {}).get(path, 0o755))
             entry.size = source.stat().st_size
             with source.open("rb") as content:
                 layer.addfile(entry, content)
         for path, destination in sorted(links.items()):
-            _parents(layer, path, seen)
-            _link(layer, path, destination, seen)
+            _parents(layer, path, written)
+            _link(layer, path, destination, written)
 
 
 def archive_member(archive: Path, path: str) -> bytes:
@@ -234,7 +234,7 @@ def archive_member(archive: Path, path: str) -> bytes:
     raise FileNotFoundError(f"{archive} holds no {path}")
 
 
-def _copy(base: Path, layer: tarfile.TarFile, seen: set[str], replaced: frozenset[str]) -> None:
+def _copy(base: Path, layer: tarfile.TarFile, written: set[str], replaced: frozenset[str]) -> None:
     """Copy a Debian tree, without what nothing reads or is replaced, and with its user database in place."""
     with tarfile.open(base) as stream:
         for entry in stream:
@@ -248,35 +248,35 @@ def _copy(base: Path, layer: tarfile.TarFile, seen: set[str], replaced: frozense
             copy.linkname = _clean(entry.linkname) if entry.islnk() else entry.linkname
             copy.uid, copy.gid = entry.uid, entry.gid
             layer.addfile(copy, io.BytesIO(data))
-            seen.add(name)
+            written.add(name)
             if name in USERS and USERS[name] not in replaced:
                 users = _entry(USERS[name], mode=0o644)
                 users.size = len(data)
                 layer.addfile(users, io.BytesIO(data))
 
 
-def _parents(layer: tarfile.TarFile, path: str, seen: set[str]) -> None:
+def _parents(layer: tarfile.TarFile, path: str, written: set[str]) -> None:
     for parent in reversed(PurePosixPath(_clean(path)).parents):
         if str(parent) != ".":
-            _folder(layer, str(parent), 0o755, seen)
+            _folder(layer, str(parent), 0o755, written)
 
 
-def _folder(layer: tarfile.TarFile, path: str, mode: int, seen: set[str]) -> None:
-    if _clean(path) in seen:
+def _folder(layer: tarfile.TarFile, path: str, mode: int, written: set[str]) -> None:
+    if _clean(path) in written:
         return
     entry = _entry(path, mode=mode)
     entry.type = tarfile.DIRTYPE
     layer.addfile(entry)
-    seen.add(entry.name)
+    written.add(entry.name)
 
 
-def _link(layer: tarfile.TarFile, path: str, destination: str, seen: set[str]) -> None:
+def _link(layer: tarfile.TarFile, path: str, destination: str, written: set[str]) -> None:
     entry = _entry(path, mode=0o777)
-    if entry.name in seen:
+    if entry.name in written:
         return
     entry.type, entry.linkname = tarfile.SYMTYPE, destination
     layer.addfile(entry)
-    seen.add(entry.name)
+    written.add(entry.name)
 
 
 def _entry(path: str, *, mode: int) -> tarfile.TarInfo:

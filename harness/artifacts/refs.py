@@ -54,11 +54,11 @@ def for_kubernetes(catalogue: Catalogue, version: str, variables: Mapping[str, A
     Raises:
         BadInput: the version is not in the catalogue.
     """
-    given = {version_variable("etcd"): catalogue.release(version).etcd} | dict(variables or {})
+    merged = {version_variable("etcd"): catalogue.release(version).etcd} | dict(variables or {})
     programs = [Ref(name, version) for name in (*GUEST, *TESTING)]
-    asked = OTHER_RUNTIMES.get(str(given.get(RUNTIME_NAME)), RUNTIME[:1])
-    runtime = [_chosen(catalogue, name, given) for name in (*asked, *RUNTIME[1:], "etcd", "etcdutl")]
-    return (*programs, *runtime, *images(catalogue, version, given))
+    asked = OTHER_RUNTIMES.get(str(merged.get(RUNTIME_NAME)), RUNTIME[:1])
+    runtime = [_chosen(catalogue, name, merged) for name in (*asked, *RUNTIME[1:], "etcd", "etcdutl")]
+    return (*programs, *runtime, *images(catalogue, version, merged))
 
 
 def for_cell(catalogue: Catalogue, variables: Mapping[str, Any], *, infra_version: str = "") -> tuple[Ref, ...]:
@@ -72,17 +72,17 @@ def for_cell(catalogue: Catalogue, variables: Mapping[str, Any], *, infra_versio
 def images(catalogue: Catalogue, version: str, variables: Mapping[str, Any] | None = None) -> tuple[Ref, ...]:
     """Return the images that guests of a Kubernetes version pull: its own, its companions', the network plugin's when
     that has one, and those of the add-ons that the variables name."""
-    given = variables or {}
+    chosen = variables or {}
     companions = catalogue.release(version).images
     tags = dict.fromkeys(KUBERNETES_IMAGES, f"v{version}") | {
-        name: _tag(catalogue, name, tag, str(given.get(version_variable(name)) or ""))
+        name: _tag(catalogue, name, tag, str(chosen.get(version_variable(name)) or ""))
         for name, tag in companions.items()
     }
-    plugin = given.get(PLUGIN) or next(iter(catalogue.network_plugins), "")
+    plugin = chosen.get(PLUGIN) or next(iter(catalogue.network_plugins), "")
     if plugin in catalogue.network_plugins:
-        tags[plugin] = f"v{_chosen(catalogue, plugin, given).version}"
+        tags[plugin] = f"v{_chosen(catalogue, plugin, chosen).version}"
     tags |= {
-        name: f"v{given[version_variable(name)]}" for name in catalogue.add_ons if given.get(version_variable(name))
+        name: f"v{chosen[version_variable(name)]}" for name in catalogue.add_ons if chosen.get(version_variable(name))
     }
     return tuple(Ref(IMAGE_PREFIX + name, tag) for name, tag in tags.items())
 
@@ -134,24 +134,24 @@ VERSION = "cluster_kubernetes_version"
 CLIENT = "kubectl"  # with which upstream's tests are run
 
 
-def programs(catalogue: Catalogue, asked: ProductArtifacts | None, given: Mapping[str, Any]) -> tuple[Ref, ...]:
+def programs(catalogue: Catalogue, asked: ProductArtifacts | None, variables: Mapping[str, Any]) -> tuple[Ref, ...]:
     """Return the programs that a phase needs, by its variables.
 
     Raises:
         BadInput: the catalogue has no such program, or not in that version.
     """
     if asked is None:
-        _require_known(catalogue, str(given[VERSION]))
-        everything = for_kubernetes(catalogue, str(given[VERSION]), given)
+        _require_known(catalogue, str(variables[VERSION]))
+        everything = for_kubernetes(catalogue, str(variables[VERSION]), variables)
         return tuple(ref for ref in everything if not ref.name.startswith(IMAGE_PREFIX))
-    served = [program(catalogue, e if isinstance(e, str) else e.artifact, given) for e in asked.serve]
-    version = tested(catalogue, str(given[VERSION]))
+    served = [program(catalogue, e if isinstance(e, str) else e.artifact, variables) for e in asked.serve]
+    version = tested(catalogue, str(variables[VERSION]))
     own = [Ref(name, version) for name in (*TESTING, CLIENT)] if version else []
     return tuple(dict.fromkeys((*own, *served)))
 
 
 def product_images(
-    catalogue: Catalogue, asked: ProductArtifacts | None, given: Mapping[str, Any], probes: Iterable[str] = ()
+    catalogue: Catalogue, asked: ProductArtifacts | None, variables: Mapping[str, Any], probes: Iterable[str] = ()
 ) -> tuple[Ref, ...]:
     """Return the images that a phase needs, by its variables.
 
@@ -162,40 +162,40 @@ def product_images(
         BadInput: the catalogue has no such image, or not with that tag.
     """
     if asked is None:
-        return images(catalogue, str(given[VERSION]), given)
+        return images(catalogue, str(variables[VERSION]), variables)
     words = [e if isinstance(e, str) else e.artifact for e in asked.images if not isinstance(e, OwnImage)]
-    wanted = [image(catalogue, word, given) for word in words]
+    wanted = [image(catalogue, word, variables) for word in words]
     return tuple(dict.fromkeys((*wanted, *(ref for each in probes if (ref := _known(catalogue, each)) is not None))))
 
 
-def renamed(catalogue: Catalogue, asked: ProductArtifacts | None, given: Mapping[str, Any]) -> dict[str, Ref]:
+def renamed(catalogue: Catalogue, asked: ProductArtifacts | None, variables: Mapping[str, Any]) -> dict[str, Ref]:
     """Return what the registry has by another name, too: repository:tag -> the image."""
-    found = {}
+    names = {}
     for entry in asked.images if asked is not None else ():
         if isinstance(entry, RenamedImage):
-            ref = image(catalogue, entry.artifact, given)
+            ref = image(catalogue, entry.artifact, variables)
             tagged = ":" in entry.as_.rpartition("/")[2]
-            found[entry.as_ if tagged else f"{entry.as_}:{ref.version}"] = ref
-    return found
+            names[entry.as_ if tagged else f"{entry.as_}:{ref.version}"] = ref
+    return names
 
 
-def program(catalogue: Catalogue, word: str, given: Mapping[str, Any]) -> Ref:
+def program(catalogue: Catalogue, word: str, variables: Mapping[str, Any]) -> Ref:
     """Return a program that is asked for as NAME or NAME@VERSION. Raises BadInput when there is none."""
-    ref = _named(catalogue, word, given)
+    ref = _named(catalogue, word, variables)
     catalogue.require(ref.name, ref.version)
     return ref
 
 
-def _named(catalogue: Catalogue, word: str, given: Mapping[str, Any]) -> Ref:
+def _named(catalogue: Catalogue, word: str, variables: Mapping[str, Any]) -> Ref:
     """Return what is asked for as NAME or NAME@VERSION, in whatever version. Raises BadInput without such a program."""
     name, _, version = word.partition("@")
     known = catalogue.program(name)
-    release = catalogue.kubernetes.get(str(given[VERSION]))
-    variable = given.get(version_variable(name))
+    release = catalogue.kubernetes.get(str(variables[VERSION]))
+    variable = variables.get(version_variable(name))
     if version:
         pass
     elif known.versions == KUBERNETES:
-        version = str(given[VERSION])
+        version = str(variables[VERSION])
     elif variable:
         version = str(variable)
     elif release is not None and SAME_VERSION.get(name, name) == "etcd":
@@ -205,23 +205,23 @@ def _named(catalogue: Catalogue, word: str, given: Mapping[str, Any]) -> Ref:
     return Ref(name, version)
 
 
-def image(catalogue: Catalogue, word: str, given: Mapping[str, Any]) -> Ref:
+def image(catalogue: Catalogue, word: str, variables: Mapping[str, Any]) -> Ref:
     """Return an image that is asked for as NAME or NAME@TAG. Raises BadInput when there is none."""
-    ref = _named_image(catalogue, word, given)
+    ref = _named_image(catalogue, word, variables)
     catalogue.require(ref.name, ref.version)
     return ref
 
 
-def _named_image(catalogue: Catalogue, word: str, given: Mapping[str, Any]) -> Ref:
+def _named_image(catalogue: Catalogue, word: str, variables: Mapping[str, Any]) -> Ref:
     """Return what is asked for as NAME or NAME@TAG, with whatever tag. Raises BadInput without such an image."""
     repository, _, tag = word.removeprefix(IMAGE_PREFIX).partition("@")
     known = catalogue.image(repository)
-    release = catalogue.kubernetes.get(str(given[VERSION]))
-    variable = given.get(version_variable(repository))
+    release = catalogue.kubernetes.get(str(variables[VERSION]))
+    variable = variables.get(version_variable(repository))
     if tag:
         pass
     elif known.tags == KUBERNETES:
-        tag = f"v{given[VERSION]}"
+        tag = f"v{variables[VERSION]}"
     elif release is not None and repository in release.images:
         tag = release.images[repository]
     elif variable:
@@ -243,31 +243,31 @@ class Unprovided:
 
 
 def unprovided(
-    catalogue: Catalogue, asked: ProductArtifacts | None, given: Mapping[str, Any]
+    catalogue: Catalogue, asked: ProductArtifacts | None, variables: Mapping[str, Any]
 ) -> tuple[Unprovided, ...]:
     """Return what a phase needs, by its variables, in versions that the catalogue does not have."""
     if asked is None:
-        version = str(given[VERSION])
+        version = str(variables[VERSION])
         if version not in catalogue.kubernetes:
             return (Unprovided(Ref(KUBERNETES, version), VERSION),)
-        wanted = [(ref, "") for ref in for_kubernetes(catalogue, version, given)]
+        refs = [(ref, "") for ref in for_kubernetes(catalogue, version, variables)]
     else:
         words = [e if isinstance(e, str) else e.artifact for e in asked.serve]
-        wanted = [(_named(catalogue, word, given), word) for word in words if catalogue.has(word)]
+        refs = [(_named(catalogue, word, variables), word) for word in words if catalogue.has(word)]
         words = [e if isinstance(e, str) else e.artifact for e in asked.images if not isinstance(e, OwnImage)]
         prefixed = [(f"{IMAGE_PREFIX}{word.removeprefix(IMAGE_PREFIX)}", word) for word in words]
-        wanted += [(_named_image(catalogue, name, given), word) for name, word in prefixed if catalogue.has(name)]
+        refs += [(_named_image(catalogue, name, variables), word) for name, word in prefixed if catalogue.has(name)]
     return tuple(
-        Unprovided(ref, *_asks(ref.name, word, given))
-        for ref, word in wanted
+        Unprovided(ref, *_asks(ref.name, word, variables))
+        for ref, word in refs
         if catalogue.has(ref.name) and ref.version not in catalogue.versions(ref.name)
     )
 
 
-def _asks(name: str, word: str, given: Mapping[str, Any]) -> tuple[str, str]:
+def _asks(name: str, word: str, variables: Mapping[str, Any]) -> tuple[str, str]:
     """Return the variable that asks for a version, or else the word of product.yml."""
     variable = version_variable(name.removeprefix(IMAGE_PREFIX))
-    return ("", word) if "@" in word else (variable if given.get(variable) else VERSION, "")
+    return ("", word) if "@" in word else (variable if variables.get(variable) else VERSION, "")
 
 
 def tested(catalogue: Catalogue, version: str) -> str:

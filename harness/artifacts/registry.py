@@ -158,9 +158,9 @@ def publish_images(
         BadInput: an image is not in the catalogue.  InfraError: the registry does not answer, or has other storage.
     """
     store.ensure(images, progress)
-    wanted = (*(Upload(f"{ref.name.removeprefix(IMAGE_PREFIX)}:{ref.version}", ref) for ref in images), *uploads)
+    every = (*(Upload(f"{ref.name.removeprefix(IMAGE_PREFIX)}:{ref.version}", ref) for ref in images), *uploads)
     with ExitStack() as open_ones:
-        sources = {upload: open_ones.enter_context(pushable(upload, store)) for upload in dict.fromkeys(wanted)}
+        sources = {upload: open_ones.enter_context(pushable(upload, store)) for upload in dict.fromkeys(every)}
         missing = [up for up, (_, digest) in sources.items() if digest_in(registry, up.repository, up.tag) != digest]
         if missing:
             with writable(root, store) as writer:
@@ -168,8 +168,8 @@ def publish_images(
                     _push(store, sources[upload][0], f"{writer}/{upload.name}")
         for upload in missing:
             digest = sources[upload][1]
-            if (found := digest_in(registry, upload.repository, upload.tag)) != digest:
-                why = f"has digest {found or 'none'} after a push of {digest} to {root}"
+            if (served := digest_in(registry, upload.repository, upload.tag)) != digest:
+                why = f"has digest {served or 'none'} after a push of {digest} to {root}"
                 raise InfraError(f"{registry}/{upload.name} {why}")
     return tuple(Published(f"{registry}/{up.name}", digest, up in missing) for up, (_, digest) in sources.items())
 

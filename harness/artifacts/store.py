@@ -103,29 +103,29 @@ class Store:
         """
         ref = Ref(name, version)
         recipe = self.recipe(ref)
-        found = self._read(ref, recipe)
-        if found is None:
+        artifact = self._read(ref, recipe)
+        if artifact is None:
             self.ensure(inputs_of(recipe), progress)
-            found = self._make(ref, recipe, progress)
+            artifact = self._make(ref, recipe, progress)
         else:
             progress(Event(ref, ArtifactPhase.CACHED, recipe.source, 0.0, 0.0))
-        self._point(found)
-        return found
+        self._point(artifact)
+        return artifact
 
     def ensure(self, refs: Iterable[Ref], progress: Progress = silent) -> dict[Ref, Artifact]:
         """Obtain several artifacts; what is missing is made side by side (see `builds`)."""
-        wanted = tuple(dict.fromkeys(refs))
-        builds.make_missing(self, wanted, progress)
-        return {ref: self.obtain(ref.name, ref.version, progress) for ref in wanted}
+        distinct = tuple(dict.fromkeys(refs))
+        builds.make_missing(self, distinct, progress)
+        return {ref: self.obtain(ref.name, ref.version, progress) for ref in distinct}
 
     def lacking(self, refs: Iterable[Ref]) -> dict[Ref, Recipe]:
         """Return what is not cached of artifacts and of what they are made of, each with how it would be made."""
-        found: dict[Ref, Recipe] = {}
+        recipes: dict[Ref, Recipe] = {}
         for ref in dict.fromkeys(refs):
             recipe = self.recipe(ref)
             if self._read(ref, recipe) is None:
-                found |= {**self.lacking(inputs_of(recipe)), ref: recipe}
-        return found
+                recipes |= {**self.lacking(inputs_of(recipe)), ref: recipe}
+        return recipes
 
     def cached(self, ref: Ref) -> Artifact | None:
         """Return an artifact when it is cached, from whichever source; make nothing, ask no site."""
@@ -197,7 +197,7 @@ class Store:
         if isinstance(image, LayeredImage):
             layers = [Ref(name, version) for name, version in self.catalogue.layers().items()]
             below = f"{LAYER_PREFIX}{repository}/"
-            return Stack(ref, image, self._inputs([one for one in layers if one.name.startswith(below)], choose))
+            return Stack(ref, image, self._inputs([layer for layer in layers if layer.name.startswith(below)], choose))
         version = self.catalogue.tags(repository)[ref.version]
         names = dict.fromkeys(source.partition("/")[0] for source in image.files.values())
         programs = [Ref(name, image.versions.get(name, version)) for name in names]
@@ -235,10 +235,10 @@ class Store:
 
     def _make(self, ref: Ref, recipe: Recipe, progress: Progress) -> Artifact:
         builds.make_one(self, ref, recipe, progress)
-        found = self._read(ref, recipe)
-        if found is None:
+        artifact = self._read(ref, recipe)
+        if artifact is None:
             raise HarnessBug(f"{ref} was made and is not there")
-        return found
+        return artifact
 
     def make_all(self, recipes: Mapping[Ref, Recipe], label: Ref, seconds: float, progress: Progress) -> None:
         """Make artifacts by one piece of work: one of any kind, or builds that are alike; none that is there by then.
@@ -254,14 +254,14 @@ class Store:
             for ref, recipe in sorted(recipes.items()):  # in one order: two processes never wait for each other
                 directory, event = self._directory(ref, recipe), Event(label, ArtifactPhase.WAITING, source, 0, seconds)
                 held.enter_context(hold(directory.parent, directory.name, partial(progress, event)))
-            wanted = {ref: recipe for ref, recipe in recipes.items() if self._read(ref, recipe) is None}
-            if not wanted:  # another process made them while this one waited
+            missing = {ref: recipe for ref, recipe in recipes.items() if self._read(ref, recipe) is None}
+            if not missing:  # another process made them while this one waited
                 return
-            homes = {ref: self._directory(ref, recipe) for ref, recipe in wanted.items()}
+            homes = {ref: self._directory(ref, recipe) for ref, recipe in missing.items()}
             works = {ref: held.enter_context(working(home.parent, home.name)) for ref, home in homes.items()}
             meter = Meter()
             with ticking(progress, label, source, seconds, meter.look):
-                self._work(label, wanted, works, lambda: _notes(label, seconds, meter.look()))
+                self._work(label, missing, works, lambda: _notes(label, seconds, meter.look()))
                 for ref, home in homes.items():
                     if home.exists():  # damaged: its record or one of its files does not fit
                         shutil.rmtree(home)
@@ -335,7 +335,7 @@ class StaleArtifact:
 def stale_artifacts(store: Store) -> tuple[StaleArtifact, ...]:
     """Return what nothing declares and nobody works on, in the order of the paths; asks no site, removes nothing."""
     declared = {Ref(name, version) for name in store.catalogue.names() for version in store.catalogue.versions(name)}
-    found = []
+    stale = []
     for directory in _folders(store.root):
         ref = Ref(str(directory.parent.parent.relative_to(store.root)), directory.parent.name)
         if ref in declared and _kept(store, ref, directory):
@@ -343,8 +343,8 @@ def stale_artifacts(store: Store) -> tuple[StaleArtifact, ...]:
         with if_unlocked(_lock(directory)) as free:
             if free:
                 size = sum(path.lstat().st_size for path in directory.rglob("*"))
-                found.append(StaleArtifact(ref, directory, size))
-    return tuple(found)
+                stale.append(StaleArtifact(ref, directory, size))
+    return tuple(stale)
 
 
 def remove_stale(folder: StaleArtifact) -> bool:

@@ -94,20 +94,20 @@ def find_newer(catalogue: Catalogue, limits: ArtifactLimits = LIMITS) -> Search:
         detail = "\n".join(unlisted.values())
         raise InfraError("the Go module proxy lists no module", hint="GOPROXY names the proxy", detail=detail)
     known = {module: of for module, of in listed.items() if paths[module] in offered}
-    found = [one for module, of in known.items() for one in _newer(module, of, offered[paths[module]])]
-    return Search(tuple(found), {name: unlisted[path] for name, path in paths.items() if path not in offered})
+    releases = [release for module, of in known.items() for release in _newer(module, of, offered[paths[module]])]
+    return Search(tuple(releases), {name: unlisted[path] for name, path in paths.items() if path not in offered})
 
 
 def listed_versions(catalogue: Catalogue, module: str) -> tuple[str, ...]:
     """Return the versions of a module that the catalogue builds, oldest first."""
     if module == KUBERNETES:
         return tuple(sorted(catalogue.kubernetes, key=numbers))
-    found = set()
+    versions = set()
     for program in catalogue.programs.values():
         for version in program.versions if program.versions != KUBERNETES else ():
             if program.recipes(version).gomod.module == module:
-                found.add(version)
-    return tuple(sorted(found, key=numbers))
+                versions.add(version)
+    return tuple(sorted(versions, key=numbers))
 
 
 def _newer(module: str, listed: Sequence[str], offered: Sequence[str]) -> Iterator[Newer]:
@@ -116,10 +116,10 @@ def _newer(module: str, listed: Sequence[str], offered: Sequence[str]) -> Iterat
     for version in sorted(offered, key=numbers):
         newest[minor_of(version)] = version
     for name, version in newest.items():
-        of_minor = [one for one in listed if minor_of(one) == name]
-        before = [one for one in listed if numbers(one) < numbers(version)]
-        wanted = bool(of_minor) or numbers(name) > numbers(minor_of(listed[-1])) or _between(module, name, listed)
-        if wanted and version not in listed and before:
+        of_minor = [release for release in listed if minor_of(release) == name]
+        before = [release for release in listed if numbers(release) < numbers(version)]
+        relevant = bool(of_minor) or numbers(name) > numbers(minor_of(listed[-1])) or _between(module, name, listed)
+        if relevant and version not in listed and before:
             yield Newer(module, version, (of_minor or before)[-1])
 
 
@@ -143,16 +143,16 @@ def _offered(paths: Sequence[str], limits: ArtifactLimits) -> tuple[Mapping[str,
             hint="GOPROXY names the proxy; `go list -m -versions k8s.io/kubernetes` asks it by hand",
             detail=error.detail,
         ) from error
-    answers = {str(one["Path"]): one for one in _objects(done.stdout)}
-    found, unlisted = {}, {}
+    answers = {str(answer["Path"]): answer for answer in _objects(done.stdout)}
+    offered, unlisted = {}, {}
     for path in paths:
-        one = answers.get(path, {})
-        versions = tuple(version[1:] for version in one.get("Versions", ()) if FINAL.fullmatch(version))
+        answer = answers.get(path, {})
+        versions = tuple(version[1:] for version in answer.get("Versions", ()) if FINAL.fullmatch(version))
         if versions:
-            found[path] = versions
+            offered[path] = versions
         else:
-            unlisted[path] = str(one.get("Error", {}).get("Err", done.stderr.strip() or f"{path} has no version"))
-    return found, unlisted
+            unlisted[path] = str(answer.get("Error", {}).get("Err", done.stderr.strip() or f"{path} has no version"))
+    return offered, unlisted
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
@@ -160,8 +160,8 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
     decoder, at = json.JSONDecoder(), 0
     while text[at:].strip():
         at += len(text[at:]) - len(text[at:].lstrip())
-        one, at = decoder.raw_decode(text, at)
-        yield one
+        entry, at = decoder.raw_decode(text, at)
+        yield entry
 
 
 @dataclass(frozen=True)
@@ -227,10 +227,10 @@ def support_end(released: date) -> date:
 
 
 def _found(file: Path, pattern: str) -> str:
-    found = re.search(pattern, file.read_text(encoding="utf-8")) if file.exists() else None
-    if found is None:
+    match = re.search(pattern, file.read_text(encoding="utf-8")) if file.exists() else None
+    if match is None:
         raise BadInput(f"{file} does not say {pattern}", hint="look where this release says it, and write it by hand")
-    return found.group(1)
+    return match.group(1)
 
 
 def render_diff(releases: Sequence[ReleaseParts], checkout: Path) -> str:
@@ -254,12 +254,12 @@ def render_diff(releases: Sequence[ReleaseParts], checkout: Path) -> str:
 def in_catalogue(text: str, parts: ReleaseParts) -> str:
     """Return the catalogue's text with a release before the newest older one: the newest stands first."""
     kubernetes = re.search(r"^kubernetes:\n(?:  .*\n)*", text, re.MULTILINE)
-    found = _older(
+    older = _older(
         parts.version, re.findall(r'^  "([\d.]+)":$', kubernetes.group(), re.MULTILINE) if kubernetes else []
     )
-    if not found:
+    if not older:
         raise BadInput(f"the catalogue has no Kubernetes older than {parts.version}")
-    at = text.index(f'  "{found[-1]}":\n')
+    at = text.index(f'  "{older[-1]}":\n')
     return f"{text[:at]}{ENTRY.format(**vars(parts))}{text[at:]}"
 
 
@@ -272,7 +272,10 @@ def in_axes(text: str, parts: ReleaseParts) -> str:
     )
     if block is None:
         raise BadInput(f"matrix/axes.yml has no Kubernetes older than {parts.version}")
-    same, others = [one for one in older if minor_of(one) == own], [one for one in older if minor_of(one) != own]
+    same, others = (
+        [version for version in older if minor_of(version) == own],
+        [version for version in older if minor_of(version) != own],
+    )
     before = [f'patch: "{same[-1]}"'] if same else []
     before += [f'minor: "{others[-1]}"'] if others else []
     value = VALUE.format(
@@ -302,29 +305,31 @@ class Additions:
     left_out: Mapping[str, str]
 
 
-def additions(catalogue: Catalogue, found: Sequence[Newer], words: Sequence[str], limits: ArtifactLimits) -> Additions:
+def additions(catalogue: Catalogue, newer: Sequence[Newer], words: Sequence[str], limits: ArtifactLimits) -> Additions:
     """Return patch versions for a project's file, with checksums; what they require is looked for, too.
 
     Args:
-        found: what is newer.
+        newer: what sources offer.
         words: NAME, for what is newer of it, or NAME@VERSION; without any, all that is newer.
 
     Raises:
         BadInput: a word names nothing that can be added, or the sources do not have it.
     """
-    wanted = _named(catalogue, words) if words else {}
+    named = _named(catalogue, words) if words else {}
     names = {word for word in words if "@" not in word}
     left_out: dict[str, str] = {}
-    for one in found:
-        for name in _programs_of(catalogue, one):
+    for release in newer:
+        for name in _programs_of(catalogue, release):
             if words and not names & {name, SAME_VERSION.get(name, name)}:
                 continue
-            if catalogue.of_minor(name, one.version) is None:
-                left_out[name] = f"{one.version} is of a minor that vmatrix does not have; a newer vmatrix may have it"
+            if catalogue.of_minor(name, release.version) is None:
+                left_out[name] = (
+                    f"{release.version} is of a minor that vmatrix does not have; a newer vmatrix may have it"
+                )
             else:
-                wanted[name, one.version] = False
+                named[name, release.version] = False
     made: dict[tuple[str, str], Addition] = {}
-    for (name, version), asked in wanted.items():
+    for (name, version), asked in named.items():
         try:
             made |= {(each.name, each.version): each for each in _addition(catalogue, name, version, limits)}
         except InfraRetriable:
@@ -339,7 +344,7 @@ def additions(catalogue: Catalogue, found: Sequence[Newer], words: Sequence[str]
 def _named(catalogue: Catalogue, words: Sequence[str]) -> dict[tuple[str, str], bool]:
     """Return the versions that words name, each with what always has the same version. Raises BadInput."""
     names = (KUBERNETES, *(name for name in catalogue.programs if catalogue.shape_of(name) is not None))
-    wanted: dict[tuple[str, str], bool] = {}
+    chosen: dict[tuple[str, str], bool] = {}
     for word in words:
         name, at, version = word.partition("@")
         if name not in names:
@@ -357,16 +362,18 @@ def _named(catalogue: Catalogue, words: Sequence[str]) -> dict[tuple[str, str], 
         if version in catalogue.versions_of(name):
             raise BadInput(f"{name} {version} is known already", hint="vmatrix artifacts list")
         others = [other for other, same in SAME_VERSION.items() if same == name]
-        wanted |= {(each, version): True for each in (name, *others)}
-    return wanted
+        chosen |= {(each, version): True for each in (name, *others)}
+    return chosen
 
 
-def _programs_of(catalogue: Catalogue, one: Newer) -> tuple[str, ...]:
+def _programs_of(catalogue: Catalogue, release: Newer) -> tuple[str, ...]:
     """Return what is built from the module of a newer release: programs, or Kubernetes as such."""
-    if one.module == KUBERNETES:
+    if release.module == KUBERNETES:
         return (KUBERNETES,)
     programs = {name: program for name, program in catalogue.programs.items() if program.versions != KUBERNETES}
-    return tuple(name for name, program in programs.items() if program.recipes(one.listed).gomod.module == one.module)
+    return tuple(
+        name for name, program in programs.items() if program.recipes(release.listed).gomod.module == release.module
+    )
 
 
 def _addition(catalogue: Catalogue, name: str, version: str, limits: ArtifactLimits) -> Iterator[Addition]:
@@ -399,25 +406,27 @@ def with_versions(text: str, added: Sequence[Addition]) -> str:
     Raises:
         BadInput: the file is written in a way that cannot be added to.
     """
-    for one in added:
-        text = _with_version(text or NEW_FILE, one)
+    for addition in added:
+        text = _with_version(text or NEW_FILE, addition)
     return text
 
 
-def _with_version(text: str, one: Addition) -> str:
+def _with_version(text: str, addition: Addition) -> str:
     text = text if text.endswith("\n") else f"{text}\n"
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     top = _block(root, "artifacts") if root is not None else None
     if top is None:
-        return f"{text}artifacts:\n{_lines({one.name: {one.version: one.entry}}, STEP)}"
+        return f"{text}artifacts:\n{_lines({addition.name: {addition.version: addition.entry}}, STEP)}"
     programs = top[1]
     if not programs.value:  # nothing, or {}
         comment, _, rest = text[programs.end_mark.index :].partition("\n")
-        entry = _lines({one.name: {one.version: one.entry}}, STEP)
+        entry = _lines({addition.name: {addition.version: addition.entry}}, STEP)
         return f"{text[: top[0].end_mark.index]}:{comment.rstrip()}\n{entry}{rest}"
-    known = _block(programs, one.name)
+    known = _block(programs, addition.name)
     node, new = (
-        (programs, {one.name: {one.version: one.entry}}) if known is None else (known[1], {one.version: one.entry})
+        (programs, {addition.name: {addition.version: addition.entry}})
+        if known is None
+        else (known[1], {addition.version: addition.entry})
     )
     if not isinstance(node, yaml.MappingNode) or node.flow_style or not node.value:
         raise BadInput(
@@ -457,4 +466,4 @@ def _lines(data: Mapping[str, Any], column: int) -> str:
 
 def _older(version: str, known: Iterable[str]) -> list[str]:
     """Return the versions before one, oldest first."""
-    return sorted((one for one in known if numbers(one) < numbers(version)), key=numbers)
+    return sorted((candidate for candidate in known if numbers(candidate) < numbers(version)), key=numbers)

@@ -71,22 +71,26 @@ def newer(
         _write(catalogue, names or [], limits)
         return
     search = upstream_releases.find_newer(catalogue, limits)
-    found = [one for one in search.found if not names or one.module in names]
+    releases = [release for release in search.found if not names or release.module in names]
     if diff:
-        _print_diff(found, limits)
+        _print_diff(releases, limits)
         return
-    rows = [(one.module, one.version, one.listed) for one in found]
+    rows = [(release.module, release.version, release.listed) for release in releases]
     if rows:
         show_rows(out, ("module", "newer", "the catalogue has"), rows)
     else:
         out.print("nothing is newer")
-    for name, said in search.unlisted.items():
-        out.print(f"{name}: not known: {said.splitlines()[0]}", soft_wrap=True)
+    for name, reason in search.unlisted.items():
+        out.print(f"{name}: not known: {reason.splitlines()[0]}", soft_wrap=True)
     for line in _support(datetime.now(UTC).date()):
         out.print(line, soft_wrap=True)
-    if any(one.module == entries.KUBERNETES for one in found) and not PACKAGED.is_dir():
+    if any(release.module == entries.KUBERNETES for release in releases) and not PACKAGED.is_dir():
         out.print("`vmatrix artifacts newer --diff` prints what adds these Kubernetes releases")
-    if any(catalogue.of_minor(one.module, one.version) for one in found if one.module in catalogue.programs):
+    if any(
+        catalogue.of_minor(release.module, release.version)
+        for release in releases
+        if release.module in catalogue.programs
+    ):
         out.print("`vmatrix artifacts newer --write` adds the patch versions to a project")
 
 
@@ -99,8 +103,8 @@ def _write(catalogue: entries.Catalogue, names: Sequence[str], limits: ArtifactL
             hint=f"change {entries.CATALOGUE.name} here: docs/extending.md",
         )
     every = all("@" in name for name in names) and names
-    found = () if every else upstream_releases.find_newer(catalogue, limits).found
-    made = upstream_releases.additions(catalogue, found, names, limits)
+    releases = () if every else upstream_releases.find_newer(catalogue, limits).found
+    made = upstream_releases.additions(catalogue, releases, names, limits)
     for name, why in made.left_out.items():
         out.print(f"left out: {name}: {why}", soft_wrap=True)
     if not made.made:
@@ -110,18 +114,18 @@ def _write(catalogue: entries.Catalogue, names: Sequence[str], limits: ArtifactL
     text = upstream_releases.with_versions(read_text(file) if file.exists() else "", made.made)
     entries.check(file, text)
     write_in_project(file, text)
-    for one in made.made:
-        out.print(f"written: {one.name} {one.version}: {file}", soft_wrap=True)
+    for release in made.made:
+        out.print(f"written: {release.name} {release.version}: {file}", soft_wrap=True)
     out.print("cells get such a version where a variable names it, as in matrix/axes.yml:")
-    for line in dict.fromkeys(f'  {refs.version_variable(one.name)}: "{one.version}"' for one in made.made):
+    for line in dict.fromkeys(f'  {refs.version_variable(release.name)}: "{release.version}"' for release in made.made):
         out.print(line)
 
 
-def _print_diff(found: Sequence[upstream_releases.Newer], limits: ArtifactLimits) -> None:
+def _print_diff(releases: Sequence[upstream_releases.Newer], limits: ArtifactLimits) -> None:
     if PACKAGED.is_dir():
         raise BadInput("--diff is for a checkout of vmatrix", hint="clone vmatrix, or leave out --diff")
-    wanted = [one.version for one in found if one.module == entries.KUBERNETES]
-    parts = [upstream_releases.read_parts(version, limits) for version in wanted]
+    versions = [release.version for release in releases if release.module == entries.KUBERNETES]
+    parts = [upstream_releases.read_parts(version, limits) for version in versions]
     text = upstream_releases.render_diff(parts, PACKAGED.parents[1])
     out.print(text, end="", soft_wrap=True)
 
@@ -149,7 +153,7 @@ def list_(source: SourceOption = Source.AUTO, as_json: AsJson = False) -> None:
     store = Store(source=source)
     every = [Ref(name, version) for name in store.catalogue.names() for version in store.catalogue.versions(name)]
     cached = {ref: store.cached(ref) for ref in every}
-    how = {ref: found.source if found else sources(store, ref.name, ref.version) for ref, found in cached.items()}
+    how = {ref: entry.source if entry else sources(store, ref.name, ref.version) for ref, entry in cached.items()}
     if as_json:
         rows = [
             {"name": r.name, "version": r.version, "source": how[r], "cached_bytes": f.size if f else None}
@@ -158,9 +162,9 @@ def list_(source: SourceOption = Source.AUTO, as_json: AsJson = False) -> None:
         out.print(json.dumps(rows, indent=2), soft_wrap=True)
         return
     table = Table("name", "version", "source", "state", "size", box=None)
-    for ref, found in cached.items():
-        size = f"{found.size / 1e6:.0f} MB" if found is not None else ""
-        table.add_row(ref.name, ref.version, how[ref], "cached" if found is not None else "not cached", size)
+    for ref, entry in cached.items():
+        size = f"{entry.size / 1e6:.0f} MB" if entry is not None else ""
+        table.add_row(ref.name, ref.version, how[ref], "cached" if entry is not None else "not cached", size)
     wide = plain_console(soft_wrap=False, width=WIDEST)
     needed = Measurement.get(wide, wide.options, table).maximum
     whole = plain_console(soft_wrap=False, width=max(out.width, needed))
@@ -188,15 +192,15 @@ def build(
 ) -> None:
     """Download or build artifacts into the cache; cached artifacts are kept."""
     store = _store(source)
-    wanted = list(refs.parse(store.catalogue, names or []))
+    chosen = list(refs.parse(store.catalogue, names or []))
     if kubernetes:
-        wanted += [*refs.host(store.catalogue, kubernetes), *refs.for_kubernetes(store.catalogue, kubernetes)]
+        chosen += [*refs.host(store.catalogue, kubernetes), *refs.for_kubernetes(store.catalogue, kubernetes)]
     if everything:
-        wanted += refs.parse(store.catalogue, store.catalogue.names())
-    if not wanted:
+        chosen += refs.parse(store.catalogue, store.catalogue.names())
+    if not chosen:
         raise BadInput("nothing selected: give names, --kubernetes or --all", hint="see `vmatrix artifacts build -h`")
     with showing(out) as progress:
-        made = store.ensure(wanted, progress)
+        made = store.ensure(chosen, progress)
     go_toolchain.trim_caches()
     size = sum(artifact.size for artifact in made.values()) / 1e6
     out.print(f"{len(made)} artifacts, {size:.0f} MB, in {store.root}")
@@ -234,9 +238,10 @@ def prune_(
     outside = enclosing_project() is None and named_project() is None
     project = None if outside else Project.load(load_settings(settings_dir()).settings)
     former = [
-        (f"{one.ref} {one.directory.name}", one.size, partial(remove_stale, one)) for one in stale_artifacts(Store())
+        (f"{entry.ref} {entry.directory.name}", entry.size, partial(remove_stale, entry))
+        for entry in stale_artifacts(Store())
     ]
-    unused = [(one.name, one.size, partial(products.remove, one)) for one in products.stale(project)]
+    unused = [(entry.name, entry.size, partial(products.remove, entry)) for entry in products.stale(project)]
     for name, size, remove in (*former, *unused):
         if not dry_run and not remove():
             out.print(f"{name}: in use, kept")
@@ -295,7 +300,7 @@ def serve(
 def _of_tier(tier: str, store: Store) -> Offer:
     """Return what the project's product asks for in the cells of a tier."""
     project = Project.load(load_settings(settings_dir()).settings)
-    cells = [found.cell for found in choose(project.spec, project.settings, tier=tier)]
+    cells = [selected.cell for selected in choose(project.spec, project.settings, tier=tier)]
     return offer_of(project, cells, store.catalogue, project.spec.tiers[tier].suites)
 
 

@@ -16,7 +16,7 @@ from harness.cell import teardown
 from harness.cell.existing import CellSelector, ExistingCell, MachineState, find, machine_states
 from harness.cell.place import is_label_value, own_project
 from harness.cli import options
-from harness.cli.options import CLUSTER, AsJson, Given, settings_of, takes
+from harness.cli.options import CLUSTER, AsJson, SharedOptions, settings_of, takes
 from harness.cli.output import Countdown, show_rows, wide_console
 from harness.errors import BadInput
 from harness.machines.reach import ssh
@@ -31,20 +31,20 @@ def register(app: typer.Typer) -> None:
     app.command()(takes(*CLUSTER)(reap))
 
 
-def status(given: Given, as_json: AsJson = False) -> None:
+def status(shared: SharedOptions, as_json: AsJson = False) -> None:
     """Show existing cells and their machines."""
-    settings = settings_of(given)
+    settings = settings_of(shared)
     cluster = providers.open_cluster(settings)
-    found = find(cluster, CellSelector(namespace=settings.namespace))
+    existing = find(cluster, CellSelector(namespace=settings.namespace))
     if as_json:
-        out.print(json.dumps([_state(cell, machine_states(cluster, cell)) for cell in found], indent=2))
+        out.print(json.dumps([_state(cell, machine_states(cluster, cell)) for cell in existing], indent=2))
         return
-    if not found:
+    if not existing:
         out.print("no cells in the infra cluster")
         return
     headings = ("run", "cell", "attempt", "namespace", "expires in", "machine", "status", "address")
     rows: list[tuple[str, ...]] = []
-    for cell in found:
+    for cell in existing:
         expires = _expires_in(cell)
         for machine in machine_states(cluster, cell) or [MachineState("-", cell.phase or "-", "-")]:
             where = (cell.run, cell.cell, str(cell.attempt), cell.namespace, expires)
@@ -100,7 +100,7 @@ class ReapRequest:
 
 
 def reap(
-    given: Given,
+    shared: SharedOptions,
     request: ReapRequest,
     remove_finalizers: Annotated[
         bool,
@@ -112,7 +112,7 @@ def reap(
 ) -> None:
     """Delete cells, from any machine with a kubeconfig. In a CI job, only cells of the job's project."""
     request.refuse()
-    settings = settings_of(given)
+    settings = settings_of(shared)
     timeouts = timeouts_of(settings)
     cluster = providers.open_cluster(settings, timeouts)
     selection = CellSelector(
@@ -123,7 +123,7 @@ def reap(
         project=own_project(),
     )
     seconds = timeouts.teardown
-    with providers.keeper(settings, timeouts, lambda said: out.print(said)):
+    with providers.keeper(settings, timeouts, lambda line: out.print(line)):
         if remove_finalizers:
             gone = teardown.remove_finalizers(
                 cluster,
@@ -146,5 +146,5 @@ def reap(
     out.print(f"{len(gone)} {'cell' if len(gone) == 1 else 'cells'} deleted" if gone else "no cells to delete")
 
 
-def _print_deleted(found: ExistingCell) -> None:
-    out.print(f"deleted: {found.what if found.shared else found.namespace}")
+def _print_deleted(cell: ExistingCell) -> None:
+    out.print(f"deleted: {cell.what if cell.shared else cell.namespace}")

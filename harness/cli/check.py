@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from harness.cli import options
-from harness.cli.options import CLUSTER, Given, OfRun, takes
+from harness.cli.options import CLUSTER, OfRun, SharedOptions, takes
 from harness.cli.run import checks_of, options_of, refuse_expression
 from harness.errors import BadInput
 from harness.interpreter import PYTEST, call
@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
 
 
 def check(
-    given: Given,
+    shared: SharedOptions,
     cell: Annotated[
         str | None,
         typer.Argument(
@@ -72,25 +72,25 @@ def check(
     refuse_expression(select)
     _refuse_unclear(cell, inventory, facts, run)
     if inventory:
-        plan, what = _foreign(given, inventory, facts, suite or ())
+        plan, what = _foreign(shared, inventory, facts, suite or ())
     else:
-        resolved = RunRequest.of(given).sourced()
+        resolved = RunRequest.of(shared).sourced()
         os.environ[RESOLVED] = resolved.dump()
-        plan = plan_recheck(project_of(given, resolved), str(cell), suite or (), run).plan
+        plan = plan_recheck(project_of(shared, resolved), str(cell), suite or (), run).plan
         what = ["--recheck", str(cell), *(["--recheck-run", run] if run is not None else [])]
-    argv = [*checks_of(plan), "-p", "no:cacheprovider", *what, *options_of(given)]
-    argv += [word for one in suite or () for word in ("--suite", one)]
+    argv = [*checks_of(plan), "-p", "no:cacheprovider", *what, *options_of(shared)]
+    argv += [word for name in suite or () for word in ("--suite", name)]
     argv += ["-k", select] if select is not None else []
     _begin(argv, repeat)
 
 
 def _foreign(
-    given: Given, inventory: list[Path], facts: Path | None, suites: Sequence[str]
+    shared: SharedOptions, inventory: list[Path], facts: Path | None, suites: Sequence[str]
 ) -> tuple[RunPlan, list[str]]:
     """Return the plan for a cluster that vmatrix did not make, and the words that name it to pytest."""
     if named_project() is None and enclosing_project() is None:
         os.environ[PROJECT] = str(packaged_dir())  # a cluster can be checked from anywhere
-    plan = plan_foreign(given_cluster(given, inventory, facts), suites).plan
+    plan = plan_foreign(given_cluster(shared, inventory, facts), suites).plan
     files = (*(("--inventory", path) for path in inventory), ("--facts", facts))
     return plan, [word for flag, file in files if file is not None for word in (flag, str(file.absolute()))]
 

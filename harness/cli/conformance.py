@@ -59,7 +59,7 @@ def export(
     A run in which not every spec of the set passed is refused.
     """
     directory = Path(run) if Path(run).is_dir() else RunDir.of(load_settings(settings_dir()).settings.runs, run).path
-    given = read_product(product)
+    product_file = read_product(product)
     checks = RunDir(directory.resolve()).attempt(cell).checks / CERTIFICATION
-    done = write_submission(Submission.of(RunDir(directory.resolve()), cell, checks), given, output)
+    done = write_submission(Submission.of(RunDir(directory.resolve()), cell, checks), product_file, output)
     plain_console().print(f"written: {done}, {len(list(done.iterdir()))} files")

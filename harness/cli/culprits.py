@@ -10,7 +10,7 @@ import typer
 
 from harness import providers
 from harness.cli import options
-from harness.cli.options import CLUSTER, Given, takes
+from harness.cli.options import CLUSTER, SharedOptions, takes
 from harness.cli.run import options_of
 from harness.errors import EXIT_NOTHING_SELECTED, BadInput
 from harness.history.store import open_store
@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
 
 
 def bisect_commits(
-    given: Given,
+    shared: SharedOptions,
     cell: Annotated[str, typer.Argument(metavar="CELL", help="Cell id.", autocompletion=options.planned)],
     good: Annotated[
         str | None,
@@ -48,7 +48,7 @@ def bisect_commits(
     A revision at which something else than the product failed is skipped. If a call was interrupted, the same call
     continues it. Exit code 4: several commits are left, and no run could tell them apart.
     """
-    project = project_of(given)
+    project = project_of(shared)
     chosen = choose(project.spec, project.settings, [cell])
     if len(chosen) > 1:
         raise BadInput(f"{cell!r} is {len(chosen)} cells", hint="name one: `vmatrix list` shows their ids")
@@ -64,7 +64,7 @@ def bisect_commits(
         selected.cell.id,
         (good, bad),
         project.settings.runs,
-        [*options_of(given)],
+        [*options_of(shared)],
         lambda line: out.print(line),
     )
     tell(bisection, repository, first_failure_at(records, selected.cell.id, bisection.revisions[-1]))
@@ -96,7 +96,7 @@ def tell(bisection: Bisection, repository: Repository, known: str = "") -> None:
 
 
 def suspect(
-    given: Given,
+    shared: SharedOptions,
     runs_of: Annotated[
         list[str],
         typer.Argument(
@@ -116,13 +116,13 @@ def suspect(
     Prints the command for the cell that tells the suspects apart, which adds it to RUN. Exit code 4: no failure can be
     explained.
     """
-    project = project_of(given)
+    project = project_of(shared)
     spec, settings = project.spec, project.settings
     results = [find_run(settings.runs, name) for name in runs_of]
     if run or bisect:
         if len(results) > 1:
             raise BadInput("--run and --bisect are about one run", hint="name the run that the cells are added to")
-        pursuit = Pursuit(project, results[0].run, [*options_of(given)], lambda line: out.print(line))
+        pursuit = Pursuit(project, results[0].run, [*options_of(shared)], lambda line: out.print(line))
         if code := pursue(pursuit, most if run else 0, bisect=bisect):
             raise typer.Exit(code)
         results = [find_run(settings.runs, result.run) for result in results]

@@ -13,7 +13,7 @@ import typer
 from rich.table import Column, Table
 
 from harness import proc, providers
-from harness.cli.options import AsJson, Given, settings_of, takes
+from harness.cli.options import AsJson, SharedOptions, settings_of, takes
 from harness.errors import EXIT_BAD_INPUT, EXIT_OK
 from harness.infra.cluster.capacity import Need
 from harness.infra.cluster.checks import Use
@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(
-    given: Given,
+    shared: SharedOptions,
     memory: Annotated[
         int | None,
         typer.Option(min=1, help="Memory (MiB) that machines need; default for a cluster: the largest cell's."),
@@ -53,7 +53,7 @@ def doctor(
     The provider is that of the settings, as for `vmatrix run`; with --kubeconfig it is `kubeconfig`. Exits with code 2
     if something is missing.
     """
-    settings = settings_of(given)
+    settings = settings_of(shared)
     chosen = providers.of(settings)
     use = partial(use_of_plan, settings, memory, pods=pods)
     subject, findings = chosen.check(settings, memory, use)
@@ -75,9 +75,9 @@ def use_of_plan(settings: Settings, memory: int | None, *, pods: bool) -> Use:
     project = Project.load(settings)
     cells = [selected.cell for selected in choose(project.spec, settings)]
     need = need_of(cells)
-    wanted = need if memory is None else Need(f"a cell of {memory} MiB", memory_mib=memory)
+    cell_need = need if memory is None else Need(f"a cell of {memory} MiB", memory_mib=memory)
     trial = providers.trial_of(settings, project.timeouts) if pods else None
-    use = providers.use_of(settings, project.product, wanted, trial)
+    use = providers.use_of(settings, project.product, cell_need, trial)
     return replace(use, ipv6=IPV6 in needed(project.spec, cells))
 
 

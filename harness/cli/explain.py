@@ -10,7 +10,7 @@ import typer
 import yaml
 
 from harness.cli import options
-from harness.cli.options import AsJson, Given, settings_of, takes
+from harness.cli.options import AsJson, SharedOptions, settings_of, takes
 from harness.cli.output import wide_console
 from harness.plan.select import Selected
 from harness.report.words import plural
@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
 
 
 def explain(
-    given: Given,
+    shared: SharedOptions,
     cells: Annotated[
         list[str],
         typer.Argument(
@@ -44,36 +44,38 @@ def explain(
     ] = False,
 ) -> None:
     """Print what planned cells will be: why they exist, machines, manifests, inventory, commands, checks."""
-    project = Project.load(settings_of(given))
+    project = Project.load(settings_of(shared))
     spec, settings = project.spec, project.settings
     durations = Durations.load(settings, os.environ)
     infra = profile_of(spec, settings)
     sizes = sizes_of(spec, settings)
-    chosen = choose(spec, settings, cells, tier=given["tier"])
-    refuse_wrong_checks(project, chosen, given["tier"])
+    chosen = choose(spec, settings, cells, tier=shared["tier"])
+    refuse_wrong_checks(project, chosen, shared["tier"])
     if len(chosen) > 1 and not full and not as_json:
-        for one in chosen:
-            for line in summary(one, durations):
+        for selected in chosen:
+            for line in summary(selected, durations):
                 out.print(line)
         out.print(f"{len(chosen)} cells; `--full` prints everything of each")
         return
-    found = [explained(spec, infra, one, durations, sizes) for one in chosen]
+    explanations = [explained(spec, infra, selected, durations, sizes) for selected in chosen]
     if as_json:
-        out.print(json.dumps(found, indent=2, default=str))
+        out.print(json.dumps(explanations, indent=2, default=str))
         return
-    for cell in found:
-        text = yaml.dump(cell, Dumper=UnaliasedDumper, sort_keys=False, width=LONG, explicit_start=len(found) > 1)
+    for cell in explanations:
+        text = yaml.dump(
+            cell, Dumper=UnaliasedDumper, sort_keys=False, width=LONG, explicit_start=len(explanations) > 1
+        )
         out.print(text)
 
 
-def summary(one: Selected, durations: Durations) -> list[str]:
+def summary(selected: Selected, durations: Durations) -> list[str]:
     """Return what a cell is in a few lines."""
-    cell = one.cell
+    cell = selected.cell
     phases = ", ".join(cell.stage(index) for index in range(len(cell.phases)))
     minutes, machines = durations.expected(cell).seconds / 60, plural(len(cell.machines), "machine")
     return [
         cell.id,
-        f"  tiers: {', '.join(one.tiers)}; {machines}; {minutes:.1f} minutes; phases: {phases}",
+        f"  tiers: {', '.join(selected.tiers)}; {machines}; {minutes:.1f} minutes; phases: {phases}",
         f"  {', '.join(f'{axis} {value}' for axis, value in cell.values.items())}",
     ]
 

@@ -89,7 +89,7 @@ def generate(
     spec = context.project.spec
     night = _night(spec, wish.tier, pipeline)
     cells, nothing = _cells(context, wish, changes, night)
-    jobs = [(wish.tier, one) for one in cells] + _more(context, wish, changes)
+    jobs = [(wish.tier, cell) for cell in cells] + _more(context, wish, changes)
     parts = child.Child(
         name=wish.why,
         image=image,
@@ -105,7 +105,7 @@ def generate(
     )
     kept = {"report_history": history} if history else {}
     durations = Durations.load(context.project.settings.model_copy(update=kept), os.environ)
-    document = child.render(parts, [_job(context, tier, one, durations) for tier, one in jobs], nothing=nothing)
+    document = child.render(parts, [_job(context, tier, cell, durations) for tier, cell in jobs], nothing=nothing)
     text = child.text(document)
     problems = broken(document, size=len(text.encode()))
     if problems:
@@ -117,7 +117,7 @@ def generate(
     if not jobs:
         out.print(nothing)
         return
-    rows = [(one.cell.id, str(len(one.cell.machines)), one.why) for _, one in jobs]
+    rows = [(cell.cell.id, str(len(cell.cell.machines)), cell.why) for _, cell in jobs]
     show_rows(out, ("cell", "machines", "why"), rows)
 
 
@@ -148,10 +148,10 @@ def _cells(
     spec, infra = context.project.spec, profile_of(context.project.spec, context.project.settings)
     done = {cell.id for cell in tier_cells(spec, wish.besides, infra)} if wish.besides else set()
     try:
-        found = selected(spec, infra, PlanSelection(tier=wish.tier, changed=changes, night=night))
+        chosen = selected(spec, infra, PlanSelection(tier=wish.tier, changed=changes, night=night))
     except NothingSelected as nothing:
         return (), "\n".join(line for line in (nothing.summary, nothing.detail) if line)
-    left = tuple(one for one in found if one.cell.id not in done)
+    left = tuple(one for one in chosen if one.cell.id not in done)
     return left, "" if left else f"every cell of tier {wish.tier} has run in tier {wish.besides} of this pipeline"
 
 
@@ -159,7 +159,7 @@ def _more(context: JobContext, wish: PipelineScope, changes: Changes | None) -> 
     """Return the cells of further tiers: all that a schedule runs, the pinned ones that a change asks for."""
     spec, infra = context.project.spec, profile_of(context.project.spec, context.project.settings)
     asked = on_change(spec, changes) if changes is not None else {}
-    found: list[tuple[str, Selected]] = []
+    more: list[tuple[str, Selected]] = []
     for tier in (*wish.also, *(name for name in asked if name not in (wish.tier, wish.besides))):
         try:
             cells = selected(spec, infra, PlanSelection(tier=tier))
@@ -167,17 +167,17 @@ def _more(context: JobContext, wish: PipelineScope, changes: Changes | None) -> 
             out.print(f"tier {tier}: {nothing.summary}")
             continue
         if tier in asked:
-            pinned = (one for one in cells if one.cell.values in spec.tiers[tier].pinned)
-            cells = tuple(replace(one, why=f"{asked[tier]} changed") for one in pinned)
-        found += [(tier, one) for one in cells]
-    return found
+            pinned = (cell for cell in cells if cell.cell.values in spec.tiers[tier].pinned)
+            cells = tuple(replace(cell, why=f"{asked[tier]} changed") for cell in pinned)
+        more += [(tier, cell) for cell in cells]
+    return more
 
 
-def _job(context: JobContext, tier: str, one: Selected, durations: Durations) -> child.CellJob:
+def _job(context: JobContext, tier: str, selected: Selected, durations: Durations) -> child.CellJob:
     timeouts = context.project.timeouts
     suites = context.project.spec.tiers[tier].suites
-    times = job_times(one.cell, suites, timeouts, durations.expected(one.cell).seconds)
-    return child.CellJob(one.cell.id, tier, times, one.why)
+    times = job_times(selected.cell, suites, timeouts, durations.expected(selected.cell).seconds)
+    return child.CellJob(selected.cell.id, tier, times, selected.why)
 
 
 @app.command()
@@ -217,13 +217,13 @@ def _run_cell(context: JobContext, name: str | None, tier: str | None, only: str
     passed_on = ("provider", "infra_profile", "infra_name", "kubeconfig", "runs")
     rotates = tier is not None and tier in context.project.spec.tiers and context.project.spec.tiers[tier].rotates
     night = (os.environ.get(NIGHT) or None) if rotates else None
-    given = {
+    options = {
         "tier": tier,
         "night": night,
         "run_id": context.job.run,
         **{name: getattr(settings, name) for name in passed_on},
     }
-    run.run(given, cells=[name] if name else [], select=only, parallel="1" if name else run.AUTO)
+    run.run(options, cells=[name] if name else [], select=only, parallel="1" if name else run.AUTO)
 
 
 def _ready(provider: str) -> None:
@@ -366,15 +366,15 @@ def gitlab_doctor(
     Run it in a job of the pipeline, or with a job's variables. Exits with code 2 if something is missing.
     """
     job = read_job(os.environ)
-    found = [
+    findings = [
         *job_findings(os.environ, tag=tag, version=harness.__version__),
         *token_findings(os.environ),
         *clock_findings(os.environ),
         *upload_findings(job.directory, limit_mib=artifacts_limit, prefix=job.prefix),
         *_infra(os.environ, job.run),
     ]
-    show("this job", found)
-    raise typer.Exit(EXIT_BAD_INPUT if fatal(found) else EXIT_OK)
+    show("this job", findings)
+    raise typer.Exit(EXIT_BAD_INPUT if fatal(findings) else EXIT_OK)
 
 
 def _infra(environment: Mapping[str, str], run: str) -> Iterator[Finding]:

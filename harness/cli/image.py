@@ -31,8 +31,8 @@ def build(names: Names) -> None:
     settings = load_settings(settings_dir()).settings
     mirror = providers.image_mirror(settings)
     catalogue, cache = _catalogue(), disk.ImageCache(limits=ArtifactLimits.of(timeouts_of(settings)))
-    for found in [catalogue.find(name) for name in names]:
-        image = from_mirror(mirror, found) if mirror else found
+    for recipe in [catalogue.find(name) for name in names]:
+        image = from_mirror(mirror, recipe) if mirror else recipe
         made = cache.ensure(image, lambda line: out.print(line))
         out.print(f"{made.name}: {cache.path(made)} sha256:{made.sha256}")
 
@@ -73,9 +73,9 @@ def prune(
 ) -> None:
     """Remove old versions, images that are no longer declared, and leftovers of killed builds."""
     gone = disk.prune(disk.ImageCache(), _catalogue().images, dry_run=dry_run)
-    for found in gone:
-        out.print(f"{found.name}: {', '.join(path.name for path in found.paths)}")
-    freed = sum(found.size for found in gone) >> 20
+    for image in gone:
+        out.print(f"{image.name}: {', '.join(path.name for path in image.paths)}")
+    freed = sum(image.size for image in gone) >> 20
     out.print(f"{freed} MiB {'would be freed' if dry_run else 'freed'}")
 
 

@@ -20,7 +20,7 @@ from harness.artifacts.catalogue import packaged
 from harness.artifacts.recipe import ArtifactLimits, Progress, silent
 from harness.artifacts.store import Store
 from harness.cli.artifacts_progress import showing
-from harness.cli.options import AsJson, Given, settings_of, takes
+from harness.cli.options import AsJson, SharedOptions, settings_of, takes
 from harness.cli.output import show_rows
 from harness.cli.plain import CommandSet, WordedCommand
 from harness.errors import EXIT_INFRA, EXIT_NOTHING_SELECTED, EXIT_OK, BadInput, InfraError, NotUp
@@ -93,11 +93,11 @@ class UpOptions:
 
 @app.command(cls=InstanceCommand)
 @takes("provider", *UP_SETTINGS)
-def up(given: Given, options: UpOptions, name: InstanceName = None) -> None:
+def up(shared: SharedOptions, options: UpOptions, name: InstanceName = None) -> None:
     """Create an instance, or repair one that is broken."""
     name = _named(name)
-    chosen = providers.holder(name, given["provider"], settings_of({**given, "provider": None}).provider)
-    choices = {**{name: given[name] for name in KIND_SETTINGS}, **asdict(options)}
+    chosen = providers.holder(name, shared["provider"], settings_of({**shared, "provider": None}).provider)
+    choices = {**{name: shared[name] for name in KIND_SETTINGS}, **asdict(options)}
     foreign = [option for option, value in choices.items() if value is not None and option not in chosen.choices]
     if foreign:
         words = " and ".join("--" + option.replace("_", "-") for option in foreign)
@@ -109,7 +109,7 @@ def up(given: Given, options: UpOptions, name: InstanceName = None) -> None:
     refusals.refuse(refusals.UP, refusals.Wish(instance=instance))
     out.print(f"bringing up infra {name} of provider {chosen.name}: what is missing is obtained, made and started")
     with showing(out) as progress:
-        infra = _instance(chosen, name, progress, {**given, **asdict(options)})
+        infra = _instance(chosen, name, progress, {**shared, **asdict(options)})
         infra.up()
     out.print(f"infra {name} is up at {infra.describe()['server']} after {time.monotonic() - began:.1f} s")
     out.print(f"to use it: export KUBECONFIG={infra.kubeconfig()}")
@@ -118,62 +118,66 @@ def up(given: Given, options: UpOptions, name: InstanceName = None) -> None:
 
 @app.command(cls=InstanceCommand)
 @takes("provider")
-def down(given: Given, name: InstanceName = None) -> None:
+def down(shared: SharedOptions, name: InstanceName = None) -> None:
     """Delete an instance and all its machines."""
     name = _named(name)
-    providers.take_down(_instance(providers.holder(name, given["provider"]), name))
+    providers.take_down(_instance(providers.holder(name, shared["provider"]), name))
     out.print(f"infra {name} is down")
 
 
 @app.command(cls=InstanceCommand)
 @takes("provider")
-def status(given: Given, name: InstanceName = None, as_json: AsJson = False) -> None:
+def status(shared: SharedOptions, name: InstanceName = None, as_json: AsJson = False) -> None:
     """Show the state of an instance. Exit codes: 0 up, 3 broken, 4 not up."""
     name = _named(name)
-    chosen = providers.holder(name, given["provider"])
+    chosen = providers.holder(name, shared["provider"])
     infra = _instance(chosen, name)
-    seen = infra.status()
-    facts = {} if seen.state is State.DOWN or not seen.programs else _facts(infra)
+    instance = infra.status()
+    facts = {} if instance.state is State.DOWN or not instance.programs else _facts(infra)
     if as_json:
-        out.print_json(json.dumps({**facts, "name": name, **asdict(seen)}))
+        out.print_json(json.dumps({**facts, "name": name, **asdict(instance)}))
     else:
-        show(name, seen, {k: _text(v) for k, v in facts.items()}, chosen.name)
-    raise typer.Exit(EXIT_CODES[seen.state])
+        show(name, instance, {k: _text(v) for k, v in facts.items()}, chosen.name)
+    raise typer.Exit(EXIT_CODES[instance.state])
 
 
 @app.command(cls=InstanceCommand)
 @takes("provider")
-def describe(given: Given, name: InstanceName = None, as_json: AsJson = False) -> None:
+def describe(shared: SharedOptions, name: InstanceName = None, as_json: AsJson = False) -> None:
     """Print the addresses, directories and programs of an instance. Exit codes: 0 up, 3 broken, 4 not up."""
     name = _named(name)
-    chosen = providers.holder(name, given["provider"])
+    chosen = providers.holder(name, shared["provider"])
     infra = _instance(chosen, name)
-    seen = infra.status()
-    _refuse_down(seen, name, chosen)
+    instance = infra.status()
+    _refuse_down(instance, name, chosen)
     facts = _facts(infra)
     if as_json:
-        out.print_json(json.dumps({**facts, "state": seen.state, "problems": seen.wrong()}))
+        out.print_json(json.dumps({**facts, "state": instance.state, "problems": instance.wrong()}))
     else:
-        for key, value in {**facts, "state": str(seen.state)}.items():
+        for key, value in {**facts, "state": str(instance.state)}.items():
             out.print(f"{key:14} {_text(value)}")
-    _require_up(seen, name, chosen)
+    _require_up(instance, name, chosen)
 
 
 @app.command(cls=InstanceCommand)
 @takes("provider")
-def env(given: Given, name: InstanceName = None) -> None:
+def env(shared: SharedOptions, name: InstanceName = None) -> None:
     """Print variables for a shell, with kubectl on its path: eval "$(vmatrix infra env)".
 
     MIRROR and REGISTRY are the addresses from which its machines and pods get files and images. GUEST_VARS is JSON:
     the variables that playbooks need because of how its machines are made.
     """
     name = _named(name)
-    chosen = providers.holder(name, given["provider"])
+    chosen = providers.holder(name, shared["provider"])
     infra = _instance(chosen, name, guest_vars=settings_of({}).guest_vars)
     _require_up(infra.status(), name, chosen)
-    found = {"KUBECONFIG": str(infra.kubeconfig()), "MIRROR": infra.mirror().http, "REGISTRY": infra.mirror().registry}
-    found["GUEST_VARS"] = json.dumps(dict(infra.guest_vars()))
-    for variable, value in found.items():
+    variables = {
+        "KUBECONFIG": str(infra.kubeconfig()),
+        "MIRROR": infra.mirror().http,
+        "REGISTRY": infra.mirror().registry,
+    }
+    variables["GUEST_VARS"] = json.dumps(dict(infra.guest_vars()))
+    for variable, value in variables.items():
         typer.echo(f"export {variable}={shlex.quote(value)}")
     if shutil.which("kubectl") is None:
         folder = providers.kubectl(Settings(infra_name=name)).parent
@@ -182,10 +186,10 @@ def env(given: Given, name: InstanceName = None) -> None:
 
 @app.command()
 @takes("releases")
-def pin(given: Given) -> None:
+def pin(shared: SharedOptions) -> None:
     """Add missing checksums to the file of KubeVirt and CDI releases; commit the result."""
     added = 0
-    for checksum, url in providers.pin_releases(settings_of(given).releases):
+    for checksum, url in providers.pin_releases(settings_of(shared).releases):
         out.print(f"{checksum}  {url}")
         added += 1
     out.print("compare them with those that the projects publish" if added else "no checksums are missing")
@@ -196,19 +200,19 @@ def _named(name: str | None) -> str:
     return settings_of({}).infra_name if name is None else name
 
 
-def _refuse_down(seen: InstanceStatus, name: str, provider: Definition) -> None:
+def _refuse_down(instance: InstanceStatus, name: str, provider: Definition) -> None:
     """Raise NotUp for an instance that is down."""
-    if seen.state is State.DOWN:
+    if instance.state is State.DOWN:
         raise not_up(provider.name, name, NotUp)
 
 
-def _require_up(seen: InstanceStatus, name: str, provider: Definition) -> None:
+def _require_up(instance: InstanceStatus, name: str, provider: Definition) -> None:
     """Raise NotUp for an instance that is down, InfraError for one that is broken."""
-    _refuse_down(seen, name, provider)
-    if seen.state is not State.UP:
+    _refuse_down(instance, name, provider)
+    if instance.state is not State.UP:
         raise InfraError(
-            f"instance {name!r} of provider {provider.name} is {seen.state}",
-            detail="\n".join(seen.wrong()),
+            f"instance {name!r} of provider {provider.name} is {instance.state}",
+            detail="\n".join(instance.wrong()),
             hint=f"repair it: {infra_command('up', name, provider.name)}",
         )
 
@@ -217,16 +221,16 @@ def _instance(
     provider: Definition,
     name: str,
     progress: Progress = silent,
-    given: Mapping[str, Any] | None = None,
+    shared: Mapping[str, Any] | None = None,
     *,
     guest_vars: Path | None = None,
 ) -> InstanceProvider:
-    """Return an instance; what it was made as counts, unless `given` has options of `up`."""
+    """Return an instance; what it was made as counts, unless `shared` has options of `up`."""
     # What a project adds to the catalogue, perhaps with a mistake, is the business of `up` alone.
-    store, choices, timeouts = Store(catalogue=packaged()), dict(given or {}), None
+    store, choices, timeouts = Store(catalogue=packaged()), dict(shared or {}), None
     provider.has_instance(name)  # refuses a name that no instance can have
     settings = Settings().model_copy(update={"infra_name": name, "guest_vars": guest_vars})
-    if given is not None:
+    if shared is not None:
         options = {option: choices.pop(option) for option in UP_SETTINGS}
         settings = load_settings(settings_dir(), options=options).settings.model_copy(update={"infra_name": name})
         timeouts = timeouts_of(settings)
@@ -249,30 +253,30 @@ def _facts(infra: InstanceProvider) -> dict[str, Any]:
     }
 
 
-def show(name: str, seen: InstanceStatus, facts: Mapping[str, str], provider: str = DEFAULT_PROVIDER) -> None:
+def show(name: str, instance: InstanceStatus, facts: Mapping[str, str], provider: str = DEFAULT_PROVIDER) -> None:
     """Print an instance for a person; `facts` are its addresses and folders."""
-    if seen.state is State.DOWN:
+    if instance.state is State.DOWN:
         out.print(f"infra {name} is down; to create it: {infra_command('up', name, provider)}")
         return
-    out.print(f"infra {name} is {seen.state}")
+    out.print(f"infra {name} is {instance.state}")
     for key in ("server", "kubeconfig", "mirror", "directory"):
         if key in facts:
             out.print(f"  {key:12} {facts[key]}")
-    if seen.programs:
-        out.print(f"  {'disk used':12} {seen.disk_mib} MiB")
-        out.print(f"  {'KubeVirt':12} {seen.kubevirt or 'unknown'}, CDI {seen.cdi or 'unknown'}")
-        out.print(f"  {'pods':12} {f'on node {seen.pods}' if seen.pods else 'off (vmatrix infra up --pods)'}")
-        rows = [_program(program) for program in seen.programs]
+    if instance.programs:
+        out.print(f"  {'disk used':12} {instance.disk_mib} MiB")
+        out.print(f"  {'KubeVirt':12} {instance.kubevirt or 'unknown'}, CDI {instance.cdi or 'unknown'}")
+        out.print(f"  {'pods':12} {f'on node {instance.pods}' if instance.pods else 'off (vmatrix infra up --pods)'}")
+        rows = [_program(program) for program in instance.programs]
         show_rows(out, ("program", "pid", "up", "memory", "state"), rows, whole=("program",))
-    for line in seen.problems:
+    for line in instance.problems:
         out.print(f"  problem: {line}")
-    if seen.machines:
-        machines = [(one.namespace, one.name, one.phase, one.address) for one in seen.machines]
+    if instance.machines:
+        machines = [(machine.namespace, machine.name, machine.phase, machine.address) for machine in instance.machines]
         show_rows(out, ("namespace", "machine", "phase", "address"), machines, whole=("namespace",))
-    for line in seen.leftovers:
+    for line in instance.leftovers:
         out.print(f"  left on this host: {line}")
-    if seen.state is State.BROKEN:
-        if seen.programs:
+    if instance.state is State.BROKEN:
+        if instance.programs:
             out.print(f"to repair it: {infra_command('up', name, provider)}")
         out.print(f"to delete it: {infra_command('down', name, provider)}")
 
@@ -285,7 +289,7 @@ def _text(value: Any) -> str:
         return {None: "-", True: "yes", False: "no"}[value]
     elif isinstance(value, str | int | float | Path):
         return str(value)
-    return ", ".join(_text(one) for one in value if one not in (None, "")) or "-"
+    return ", ".join(_text(item) for item in value if item not in (None, "")) or "-"
 
 
 def _program(program: ProgramStatus) -> tuple[str, ...]:

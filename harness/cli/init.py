@@ -60,11 +60,11 @@ def beginning(
     """Return what a new project begins with; phases that are given replace all that playbooks propose but `deploy`."""
     if start != PLAYBOOKS:
         return None if start == PACKAGED else start
-    found = look(directory, playbooks)
+    playbooks_found = look(directory, playbooks)
     if not phases:
-        return found
-    first = {FIRST: found.phases[FIRST]} if FIRST in found.phases else {}
-    return named(directory, found.folder, {**first, **phases})
+        return playbooks_found
+    first = {FIRST: playbooks_found.phases[FIRST]} if FIRST in playbooks_found.phases else {}
+    return named(directory, playbooks_found.folder, {**first, **phases})
 
 
 def phases_of(words: Sequence[str]) -> dict[str, str]:
@@ -86,11 +86,11 @@ def refuse_name(name: str | None) -> None:
         )
 
 
-def pipeline(given: str | None) -> str:
+def pipeline(choice: str | None) -> str:
     """Return the path of vmatrix on a GitLab, "" for no pipeline."""
-    if given == "":
+    if choice == "":
         raise BadInput("'' is not a path of a GitLab project", hint=f"--gitlab GROUP/PROJECT, or `{NO_PIPELINE}`")
-    return GITLAB if given is None else "" if given == NO_PIPELINE else given
+    return GITLAB if choice is None else "" if choice == NO_PIPELINE else choice
 
 
 def _said(product: str | None, begin: str | None) -> str:
@@ -134,11 +134,11 @@ def _asked(directory: Path, name: str, gitlab: str | None) -> NewProject:
 
 def _playbooks(directory: Path) -> TeamPlaybooks:
     folder = typer.prompt("Folder of your playbooks", default=look(directory).folder)
-    found = look(directory, folder)
-    for phase, playbook in found.phases.items():
+    candidates = look(directory, folder)
+    for phase, playbook in candidates.phases.items():
         typer.echo(f"  {phase}: {playbook}")
-    if found.phases and typer.confirm("Are these the playbooks of the phases?", default=True):
-        return found
+    if candidates.phases and typer.confirm("Are these the playbooks of the phases?", default=True):
+        return candidates
     answers = {
         phase: typer.prompt(f"Playbook of phase {phase} (empty: none)", default="", show_default=False).strip()
         for phase in PHASES

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import options
-from harness.cli.options import AsJson, Given, Verbose, settings_of, takes
+from harness.cli.options import AsJson, SharedOptions, Verbose, settings_of, takes
 from harness.cli.output import folding, show_left_out, show_rows, tell_idle, wide_console
 from harness.errors import BadInput
 from harness.paths import project_dir
@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_cells(
-    given: Given,
+    shared: SharedOptions,
     cells: Annotated[
         list[str] | None,
         typer.Argument(
@@ -50,27 +50,29 @@ def list_cells(
 ) -> None:
     """List planned cells. `vmatrix run` with the same selection runs exactly these."""
     if origin:
-        if cells or any(value is not None for value in given.values()):
+        if cells or any(value is not None for value in shared.values()):
             raise BadInput("--origin lists the values of the matrix, not cells", hint="leave out cells and options")
         _print_origins(as_json=as_json)
         return
     with unsearched(), unplugged():  # it holds what it makes until it ends
-        _print_cells(given, cells or [], as_json=as_json, verbose=verbose)
+        _print_cells(shared, cells or [], as_json=as_json, verbose=verbose)
 
 
-def _print_cells(given: Given, cells: list[str], *, as_json: bool, verbose: bool) -> None:
-    project = Project.load(settings_of(given))
+def _print_cells(shared: SharedOptions, cells: list[str], *, as_json: bool, verbose: bool) -> None:
+    project = Project.load(settings_of(shared))
     spec, settings = project.spec, project.settings
     tell_idle(spec)
-    tier, failed, changed = given["tier"], given["failed"], given["changed_since"]
-    night = night_of(spec, tier, given["night"])
-    found = choose(spec, settings, cells, tier=tier, failed=failed, changed=changed, night=night)
-    refuse_wrong_checks(project, found, tier)
+    tier, failed, changed = shared["tier"], shared["failed"], shared["changed_since"]
+    night = night_of(spec, tier, shared["night"])
+    chosen = choose(spec, settings, cells, tier=tier, failed=failed, changed=changed, night=night)
+    refuse_wrong_checks(project, chosen, tier)
     durations = Durations.load(settings, os.environ)
     sizes = sizes_of(spec, settings)
     rows = [
-        _listed(one, durations.expected(one.cell).seconds, sizes.expected(one.cell).memory_mib(one.cell))
-        for one in found
+        _listed(
+            selected, durations.expected(selected.cell).seconds, sizes.expected(selected.cell).memory_mib(selected.cell)
+        )
+        for selected in chosen
     ]
     if as_json:
         out.print(json.dumps(rows, indent=2))
@@ -100,23 +102,23 @@ def _memory(admitted: int, declared: int) -> str:
 def _print_origins(*, as_json: bool) -> None:
     """Print each value of the matrix, and whether the project or the package has it: where exactly."""
     project = project_dir()
-    found = [(one, "project" if one.file.is_relative_to(project) else "package") for one in origins(project)]
+    marked = [(origin, "project" if origin.file.is_relative_to(project) else "package") for origin in origins(project)]
     if as_json:
-        rows = [{"value": o.value, "of": of, "file": str(o.file), "line": o.line or None} for o, of in found]
+        rows = [{"value": o.value, "of": of, "file": str(o.file), "line": o.line or None} for o, of in marked]
         out.print(json.dumps(rows, indent=2))
         return
     table = folding("value", "of", "file")
-    for one, of in found:
-        table.add_row(one.value, of, f"{one.file}:{one.line}" if one.line else str(one.file))
+    for origin, of in marked:
+        table.add_row(origin.value, of, f"{origin.file}:{origin.line}" if origin.line else str(origin.file))
     out.print(table)
 
 
-def _listed(one: Selected, seconds: float, admitted_mib: int) -> dict[str, Any]:
-    cell = one.cell
+def _listed(selected: Selected, seconds: float, admitted_mib: int) -> dict[str, Any]:
+    cell = selected.cell
     return {
         "cell": cell.id,
-        "tiers": list(one.tiers),
-        "why": one.why,
+        "tiers": list(selected.tiers),
+        "why": selected.why,
         "values": dict(cell.values),
         "machines": len(cell.machines),
         "memory_mib": sum(m.memory_mib for m in cell.machines),

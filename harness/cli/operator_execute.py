@@ -54,10 +54,10 @@ def execute(
         raise BadInput(f"--report {report}: there is no folder {report.parent}", hint="create it first")
     work = (work or folder / "work").resolve()
     playbooks = playbooks.resolve() if playbooks is not None else None
-    given = {
+    variables = {
         "report": report,
         "kubeconfig": kubeconfig,
         "snapshots": snapshots.resolve() if snapshots else None,
         "store": store.resolve() if store else None,
     }
-    raise typer.Exit(run_to_its_end(folder.resolve(), work, playbooks, in_cluster=in_cluster, **given))
+    raise typer.Exit(run_to_its_end(folder.resolve(), work, playbooks, in_cluster=in_cluster, **variables))

@@ -40,7 +40,7 @@ class BuildRegistries:
     def arguments(self) -> tuple[str, ...]:
         """Return the managers' arguments. Raises BadInput for what is not a registry."""
         registries = {"--base-registry": self.base_registry, "--insecure-registry": self.insecure_registry}
-        pairs = [(option, each) for option, given in registries.items() for each in given or ()]
+        pairs = [(option, each) for option, registry_names in registries.items() for each in registry_names or ()]
         for option, each in pairs:
             if not is_registry(each) or "/" in each:
                 raise BadInput(
@@ -103,8 +103,8 @@ def manifests(
     _refuse_wrong(image, namespace)
     name = image or pushing.pushed_name(registry or "", Store())
     where, webhooks = namespace or made.NAMESPACE, (serving.webhooks, serving.host_network)
-    wanted = made.Installation(where, name, apart, all_namespaces, *webhooks, of_builds)
-    typer.echo(made.text(wanted.objects()), nl=False)
+    installation = made.Installation(where, name, apart, all_namespaces, *webhooks, of_builds)
+    typer.echo(made.text(installation.objects()), nl=False)
 
 
 def _write_committed() -> None:

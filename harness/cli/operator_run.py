@@ -130,8 +130,8 @@ def _refuse_wrong(process: ProcessOptions, access: str, images: Mapping[str, str
         raise BadInput(f"--access {access} is not a way to machines", hint=f"use {', '.join(WAYS)}")
     lease_seconds, timeout_scale = process.lease_seconds, process.timeout_scale
     if not SHORTEST_LEASE <= lease_seconds <= LONGEST_LEASE:
-        said = f"--lease-seconds {lease_seconds:g} is not a time that a lease can have"
-        raise BadInput(said, hint=f"use {SHORTEST_LEASE:g} to {LONGEST_LEASE:g} seconds")
+        message = f"--lease-seconds {lease_seconds:g} is not a time that a lease can have"
+        raise BadInput(message, hint=f"use {SHORTEST_LEASE:g} to {LONGEST_LEASE:g} seconds")
     if not 0 < timeout_scale < math.inf:
         raise BadInput(f"--timeout-scale {timeout_scale:g} is not a factor", hint="use a number above 0, such as 2")
     for option, image in images.items():

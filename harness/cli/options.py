@@ -53,7 +53,7 @@ def _planned(_: Any) -> Iterator[str]:
     from harness.spec.project import Project
 
     project = Project.load(_settings())
-    yield from (one.cell.id for one in choose(project.spec, project.settings))
+    yield from (selected.cell.id for selected in choose(project.spec, project.settings))
     yield from (f"{axis.name}={value.id}" for axis in project.spec.axes for value in axis.values)
 
 
@@ -86,8 +86,8 @@ tiers, planned, runs, made, machines = map(_quiet, (_tiers, _planned, _runs, _ma
 COMPLETED = {"TIER": tiers, "RUN": _quiet(_runs_or_last)}  # by an option's word for its value
 
 
-GIVEN = "given"  # the parameter of a command that gets the values, None for options not given
-Given = Mapping[str, Any]
+SHARED = "shared"  # the parameter of a command that gets the values, None for options not given
+SharedOptions = Mapping[str, Any]
 OfRun = Annotated[
     str | None,
     typer.Option("--run", metavar="RUN", help="The cell of this run; default: the newest.", autocompletion=runs),
@@ -100,7 +100,7 @@ CLUSTER = ("provider", "infra_name", "kubeconfig", "context", "namespace")  # se
 def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return what gives a function the options of these names, and those of each dataclass among its parameters.
 
-    The function gets the options' values as a mapping `given`, and each dataclass made from its fields' values.
+    The function gets the options' values as a mapping `shared`, and each dataclass made from its fields' values.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
@@ -108,8 +108,8 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         groups = {name: hint for name, hint in hints.items() if isinstance(hint, type) and is_dataclass(hint)}
         parameters: list[Parameter] = []
         for name, own in signature(function).parameters.items():
-            if name == GIVEN:
-                parameters += [one for option in names for one in _parameters(OPTIONS[option])]
+            if name == SHARED:
+                parameters += [parameter for option in names for parameter in _parameters(OPTIONS[option])]
             elif name in groups:
                 parameters += _fields(groups[name])
             else:
@@ -117,22 +117,22 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
         def command(**values: Any) -> None:
             if names:
-                values[GIVEN] = {name: _value(OPTIONS[name], values) for name in names}
+                values[SHARED] = {name: _value(OPTIONS[name], values) for name in names}
             for name, group in groups.items():
                 values[name] = group(**{f.name: values.pop(f.name) for f in fields(group)})
             function(**values)
 
         command.__name__, command.__doc__ = function.__name__, function.__doc__
         command.__signature__ = Signature(parameters)  # type: ignore[attr-defined] # what typer reads
-        command.__annotations__ = {one.name: one.annotation for one in parameters}
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return command
 
     return decorate
 
 
-def settings_of(given: Given) -> Settings:
+def settings_of(shared: SharedOptions) -> Settings:
     """Return the settings in the working directory, with the options that were given."""
-    return load_settings(settings_dir(), options=settings_in(given)).settings
+    return load_settings(settings_dir(), options=settings_in(shared)).settings
 
 
 def former(old: str, new: str) -> Any:
@@ -173,13 +173,13 @@ def _fields(group: type) -> list[Parameter]:
 
 def _value(option: Option, values: dict[str, Any]) -> Any:
     """Take an option's value out of all values, told when it was given under a former name."""
-    found = values.pop(option.name)
+    value = values.pop(option.name)
     for former in option.former:
         under = values.pop(_hidden(former))
         if under is not None:
             notice(former, option.flag)
-            found = under if found is None else found
-    return found
+            value = under if value is None else value
+    return value
 
 
 def _hidden(former: str) -> str:

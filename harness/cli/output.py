@@ -90,8 +90,8 @@ def show_left_out(console: Console, rows: Sequence[str], command: str, *, verbos
 def tell_idle(spec: Spec) -> None:
     """Say which globs of the matrix match nothing."""
     console = plain_console(stderr=True)
-    for said in idle_globs(spec, matrix_dir()):
-        console.print(f"warning: {said}")
+    for line in idle_globs(spec, matrix_dir()):
+        console.print(f"warning: {line}")
 
 
 SECONDS = 10.0  # between two lines: often enough to see that it goes on

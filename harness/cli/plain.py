@@ -21,7 +21,7 @@ class WordedCommand(TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return its options and arguments, each with a word for its value."""
-        return [_worded(one, ctx) for one in super().get_params(ctx)]
+        return [_worded(parameter, ctx) for parameter in super().get_params(ctx)]
 
 
 class WordedGroup(TyperGroup):
@@ -29,7 +29,7 @@ class WordedGroup(TyperGroup):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the options before the command."""
-        return [_worded(one, ctx) for one in super().get_params(ctx)]
+        return [_worded(parameter, ctx) for parameter in super().get_params(ctx)]
 
 
 class CommandSet(typer.Typer):
@@ -54,8 +54,8 @@ def _worded(param: Any, ctx: Any) -> Any:
     elif param.param_type_name == "argument":
         param.display_type_rich = lambda ctx: ""  # its own name says what it is
     elif param.metavar is None:
-        said = str(param.make_metavar(ctx) if hasattr(param, "make_metavar") else param.display_type_rich(ctx) or "")
-        kind = said.strip("<[]>").removeprefix("list[").split()[0].strip("]") if said else ""
+        metavar = str(param.make_metavar(ctx) if hasattr(param, "make_metavar") else param.display_type_rich(ctx) or "")
+        kind = metavar.strip("<[]>").removeprefix("list[").split()[0].strip("]") if metavar else ""
         param.metavar = WORDS.get(kind.lower(), kind if "|" not in kind else str(param.name).upper())
         if "|" in kind and getattr(param, "help", None) is not None:
             param.help = f"{param.help} Choices: {', '.join(kind.split('|'))}."
@@ -69,8 +69,8 @@ def _refusing(param: Any) -> None:
     plain = param.process_value
 
     def process_value(ctx: Any, value: Any) -> Any:
-        for one in [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else ():
-            if isinstance(one, str) and (wrong := wrong_path(one)):
+        for word in [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else ():
+            if isinstance(word, str) and (wrong := wrong_path(word)):
                 name = param.opts[0] if param.param_type_name == "option" else param.metavar or str(param.name).upper()
                 raise BadInput(f"{name}: {wrong}", hint=f"`{ctx.command_path} -h` says what the path is of")
         return plain(ctx, value)

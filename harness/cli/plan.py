@@ -92,7 +92,7 @@ def plan(
     if not check:
         _show(spec, shown, as_json=as_json, cells=tier is not None)
         if not as_json:
-            notes = list(dict.fromkeys(line for found in shown for line in _notes(found)))
+            notes = list(dict.fromkeys(line for tier_plan in shown for line in _notes(tier_plan)))
             show_left_out(out, notes, "vmatrix plan", verbose=verbose)
     refuse_unsound(spec, plans, directory, estimate)
     if write:
@@ -152,30 +152,30 @@ def _check(directory: Path, texts: dict[str, str], plans: Sequence[TierPlan]) ->
 
 def _show(spec: Spec, plans: Sequence[TierPlan], *, as_json: bool, cells: bool) -> None:
     if as_json:
-        out.print_json(json.dumps([_as_json(found) for found in plans]))
+        out.print_json(json.dumps([_as_json(tier_plan) for tier_plan in plans]))
         return
     headings = (
         *("infra", "tier", "pinned", "planned", "kept", "new", "dropped"),
         *("from scratch", "at least", "possible combinations covered"),
     )
-    show_rows(out, headings, [_numbers(found) for found in plans], whole=("infra", "tier"))
+    show_rows(out, headings, [_numbers(tier_plan) for tier_plan in plans], whole=("infra", "tier"))
     if cells:
-        for found in plans:
-            _print_cells(spec, found)
+        for tier_plan in plans:
+            _print_cells(spec, tier_plan)
     else:
         out.print("--tier TIER shows a tier's cells; matrix/COVERAGE.md has all of them")
 
 
-def _notes(found: TierPlan) -> Iterator[str]:
-    yield from (f"{found.tier} on {found.infra}: {sentence}" for sentence in found.absent)
-    for why, values in left_out(found, "infra").items():
-        yield f"left out on {found.infra}: {'; '.join(values)}: {why}"
-    for why, values in (left_out(found, "product") | left_out(found, "tier")).items():
+def _notes(tier_plan: TierPlan) -> Iterator[str]:
+    yield from (f"{tier_plan.tier} on {tier_plan.infra}: {sentence}" for sentence in tier_plan.absent)
+    for why, values in left_out(tier_plan, "infra").items():
+        yield f"left out on {tier_plan.infra}: {'; '.join(values)}: {why}"
+    for why, values in (left_out(tier_plan, "product") | left_out(tier_plan, "tier")).items():
         yield f"left out: {'; '.join(values)}: {why}"
-    for reasons, combinations in impossible_by_reason(found).items():
+    for reasons, combinations in impossible_by_reason(tier_plan).items():
         more = f" and {len(combinations) - SHOWN} more" if len(combinations) > SHOWN else ""
         some = ", ".join(map(str, combinations[:SHOWN]))
-        yield f"no cell on {found.infra} can have {some}{more}: {'; '.join(reasons)}"
+        yield f"no cell on {tier_plan.infra} can have {some}{more}: {'; '.join(reasons)}"
 
 
 def _numbers(p: TierPlan) -> tuple[str, ...]:
@@ -183,43 +183,49 @@ def _numbers(p: TierPlan) -> tuple[str, ...]:
     return (p.infra, p.tier, *map(str, numbers), p.figures.scratch or "", p.figures.least or "", counts_in_words(p))
 
 
-def _print_cells(spec: Spec, found: TierPlan) -> None:
+def _print_cells(spec: Spec, tier_plan: TierPlan) -> None:
     rows = [
-        (cell.id, _state(found, cell.id), str(len(cell.machines)), f"{estimate(cell) / 60:.0f}", *cell.values.values())
-        for cell in found.cells
+        (
+            cell.id,
+            _state(tier_plan, cell.id),
+            str(len(cell.machines)),
+            f"{estimate(cell) / 60:.0f}",
+            *cell.values.values(),
+        )
+        for cell in tier_plan.cells
     ]
-    dropped = [(cell_id, "dropped") for cell_id in found.dropped]
-    out.print(f"{found.tier} on {found.infra}", style="italic")
+    dropped = [(cell_id, "dropped") for cell_id in tier_plan.dropped]
+    out.print(f"{tier_plan.tier} on {tier_plan.infra}", style="italic")
     show_rows(out, ("cell", "is", "machines", "minutes", *(axis.name for axis in spec.axes)), [*rows, *dropped])
 
 
-def _state(found: TierPlan, cell_id: str) -> str:
-    if cell_id in found.kept:
+def _state(tier_plan: TierPlan, cell_id: str) -> str:
+    if cell_id in tier_plan.kept:
         return "kept"
-    return "new" if cell_id in found.new else "pinned"
+    return "new" if cell_id in tier_plan.new else "pinned"
 
 
-def _as_json(found: TierPlan) -> dict[str, Any]:
-    counts = found.proof.counts if found.proof is not None else ()
-    impossible = found.proof.impossible if found.proof is not None else ()
+def _as_json(tier_plan: TierPlan) -> dict[str, Any]:
+    counts = tier_plan.proof.counts if tier_plan.proof is not None else ()
+    impossible = tier_plan.proof.impossible if tier_plan.proof is not None else ()
     return {
-        "infra": found.infra,
-        "tier": found.tier,
+        "infra": tier_plan.infra,
+        "tier": tier_plan.tier,
         "cells": [
             {
                 "id": cell.id,
-                "state": _state(found, cell.id),
+                "state": _state(tier_plan, cell.id),
                 "values": dict(cell.values),
                 "machines": len(cell.machines),
                 "seconds": estimate(cell),
             }
-            for cell in found.cells
+            for cell in tier_plan.cells
         ],
-        "dropped": list(found.dropped),
-        "from_scratch": int(found.figures.scratch) if found.figures.scratch is not None else None,
-        "at_least": int(found.figures.least) if found.figures.least is not None else None,
-        "left_out": [{"axis": o.axis, "value": o.value, "why": o.why} for o in found.goal.left_out],
-        "not_runnable": list(found.absent),
+        "dropped": list(tier_plan.dropped),
+        "from_scratch": int(tier_plan.figures.scratch) if tier_plan.figures.scratch is not None else None,
+        "at_least": int(tier_plan.figures.least) if tier_plan.figures.least is not None else None,
+        "left_out": [{"axis": o.axis, "value": o.value, "why": o.why} for o in tier_plan.goal.left_out],
+        "not_runnable": list(tier_plan.absent),
         "covered": [{"what": c.what, "feasible": c.feasible, "covered": c.covered} for c in counts],
         "impossible": [{"values": dict(i.combination.values), "why": list(i.why)} for i in impossible],
     }

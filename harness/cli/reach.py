@@ -17,7 +17,7 @@ from harness.cell.existing import Existing, InfraAccess, existing
 from harness.cell.logs import LOG_SOURCES, Followed, LogLine, LogWish, last_lines
 from harness.cell.machines import SSH_PORT
 from harness.cli import options
-from harness.cli.options import CLUSTER, Given, OfRun, settings_of, takes
+from harness.cli.options import CLUSTER, OfRun, SharedOptions, settings_of, takes
 from harness.cli.plain import WordedCommand
 from harness.errors import BadInput
 from harness.machines.reach.ssh import ssh_command
@@ -43,7 +43,12 @@ class KubectlCommand(WordedCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put `--` where the words for kubectl begin."""
-        values = {flag for one in self.params for flag in one.opts if flag.startswith("-") and one.name != "help"}
+        values = {
+            flag
+            for parameter in self.params
+            for flag in parameter.opts
+            if flag.startswith("-") and parameter.name != "help"
+        }
         words = 0
         for position, word in enumerate(args):
             if word == "--":
@@ -86,7 +91,7 @@ def remote_command(words: Sequence[str]) -> list[str]:
 
 
 def login(
-    given: Given,
+    shared: SharedOptions,
     cell: Cell,
     machine: MachineName,
     command: Annotated[
@@ -98,7 +103,7 @@ def login(
 
     A command of one word is a line for the machine's shell; several words reach it as they are.
     """
-    there = cell_at(cell, settings_of(given), run)
+    there = cell_at(cell, settings_of(shared), run)
     there.instance(machine)
     key = there.file(there.files.key, "the cell's private key")
     argv = ssh_command(there.machine(machine), key)
@@ -106,7 +111,7 @@ def login(
 
 
 def proxy(
-    given: Given,
+    shared: SharedOptions,
     cell: Cell,
     machine: MachineName,
     port: Annotated[int, typer.Argument(metavar="PORT", help="TCP port of the machine.", min=1, max=65535)] = SSH_PORT,
@@ -118,30 +123,32 @@ def proxy(
     """
     if sys.stdin is None:
         raise BadInput("standard input is closed", hint="ssh opens it for a ProxyCommand; by hand, use a pipe")
-    cell_at(cell, settings_of(given), run).connect(machine, port, INPUT, OUTPUT)
+    cell_at(cell, settings_of(shared), run).connect(machine, port, INPUT, OUTPUT)
 
 
-def kubeconfig(given: Given, cell: Cell, run: OfRun = None) -> None:
+def kubeconfig(shared: SharedOptions, cell: Cell, run: OfRun = None) -> None:
     """Print the path of the guest cluster's kubeconfig.
 
     With access `portforward`, the kubeconfig works until you press Ctrl-C.
     """
-    there = cell_at(cell, settings_of(given), run)
+    there = cell_at(cell, settings_of(shared), run)
     with there.guest_api() as path:
         sys.stdout.write(f"{path}\n")
         sys.stdout.flush()
         if path != there.files.kubeconfig:
-            said = f"export KUBECONFIG={path}   # connects through the infra cluster's API until you press Ctrl-C here"
-            plain_console(stderr=True).print(said)
+            export = (
+                f"export KUBECONFIG={path}   # connects through the infra cluster's API until you press Ctrl-C here"
+            )
+            plain_console(stderr=True).print(export)
             threading.Event().wait()
 
 
-def kubectl(given: Given, call: typer.Context, cell: Cell, run: OfRun = None) -> None:
+def kubectl(shared: SharedOptions, call: typer.Context, cell: Cell, run: OfRun = None) -> None:
     """Run kubectl on the guest cluster: `vmatrix kubectl CELL -- get nodes`.
 
     Options of vmatrix come before kubectl's arguments.
     """
-    settings = settings_of(given)
+    settings = settings_of(shared)
     there = cell_at(cell, settings, run)
     program = shutil.which("kubectl") or providers.kubectl(settings)
     with there.guest_api() as path:
@@ -154,7 +161,7 @@ TAIL = 100
 
 
 def logs(
-    given: Given,
+    shared: SharedOptions,
     cell: Cell,
     machine: Annotated[
         str | None,
@@ -177,7 +184,7 @@ def logs(
     Journals and phases are read only on the machine that the cell's run was started on.
     """
     wish = LogWish(machine, _known(source), tail)
-    settings = settings_of(given)
+    settings = settings_of(shared)
     there = _alive(cell, settings, run)
     if machine is not None:
         there.instance(machine)  # refuses one that does not run

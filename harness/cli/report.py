@@ -139,7 +139,7 @@ def report(
     ] = None,
 ) -> None:
     """Report what failed, since when, whose fault it is and what did not run: a page, a note, JSON, badges."""
-    wanted = _formats(page.format)
+    formats = _formats(page.format)
     if serve and alert is not None:
         raise BadInput("--serve sends no alerts", hint="leave out --serve or --alert")
     if page.url and (wrong := wrong_url(page.url)):
@@ -170,13 +170,15 @@ def report(
     _tell(sources.analysis, sources.history)
     if alert is not None:
         sources.unsent = _send(sources.analysis, project.settings, page.url, alert)
-    _write(files(sources, wanted), folder)
+    _write(files(sources, formats), folder)
 
 
 def _send(analysis: Analysis, settings: Settings, url: str, about: AlertAbout) -> tuple[str, ...]:
     """Send alerts; say what could not be sent, which changes nothing else."""
-    found = alerts_of(analysis, infra_rate=settings.alert_infra_rate, url=url, only_missing=about is AlertAbout.MISSING)
-    problems = tuple(tell(found, settings))
+    alerts = alerts_of(
+        analysis, infra_rate=settings.alert_infra_rate, url=url, only_missing=about is AlertAbout.MISSING
+    )
+    problems = tuple(tell(alerts, settings))
     for line in problems:
         plain_console(stderr=True).print(line)
     return problems
@@ -221,11 +223,11 @@ def _all_or_nothing(report_files: Files) -> Mapping[str, bytes]:
     return report_files.contents
 
 
-def _formats(given: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in given.split(",") if name.strip())
+def _formats(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
     wrong = next((name for name in names if name not in FORMATS), None)
     if wrong is not None or not names:
-        raise BadInput(f"--format {given!r}: unknown format {wrong or ''!r}", hint=f"known: {', '.join(FORMATS)}")
+        raise BadInput(f"--format {text!r}: unknown format {wrong or ''!r}", hint=f"known: {', '.join(FORMATS)}")
     return names
 
 
@@ -252,8 +254,8 @@ def _tell(analysis: Analysis, history: History) -> None:
 
 def tell_skipped(skipped: tuple[Skipped, ...], console: Console) -> None:
     """Name the first unreadable lines, and count the others."""
-    for one in skipped[:NAMED]:
-        console.print(f"not read: {one.source}:{one.line}: {one.why}")
+    for line in skipped[:NAMED]:
+        console.print(f"not read: {line.source}:{line.line}: {line.why}")
     if len(skipped) > NAMED:
         console.print(f"not read: {len(skipped) - NAMED} more lines")
 
@@ -285,12 +287,12 @@ def add(
     for path in paths if not os.environ.get(JOB) else ():  # a run may have died before it began
         if not path.exists() and path != settings.runs:
             raise BadInput(f"{path} does not exist", hint="pass run directories or history files (.jsonl)")
-    found = collect(paths, quarantine=load_spec(matrix_dir()).quarantine)
+    outcomes = collect(paths, quarantine=load_spec(matrix_dir()).quarantine)
     store = open_store(settings, os.environ)
-    added = store.add(found.records)
+    added = store.add(outcomes.records)
     console = plain_console()
-    tell_skipped(found.skipped, console)
-    console.print(f"{store.name}: {added} cell runs added, {len(found.records) - added} skipped")
+    tell_skipped(outcomes.skipped, console)
+    console.print(f"{store.name}: {added} cell runs added, {len(outcomes.records) - added} skipped")
 
 
 @app.command()
@@ -319,7 +321,7 @@ def show(as_json: AsJson = False) -> None:
         ends = [record.started for record in (*history.records[:1], *history.records[-1:])]
         counts = {"cell_runs": len(history.records), "without_details": old, "duplicates": history.duplicates}
         told = {"store": store.name, **counts, "from": ends[0] if ends else None, "to": ends[-1] if ends else None}
-        unreadable = [{"source": one.source, "line": one.line, "why": one.why} for one in history.skipped]
+        unreadable = [{"source": line.source, "line": line.line, "why": line.why} for line in history.skipped]
         console.print(json.dumps({**told, "unreadable": unreadable}, indent=2))
         return
     console.print(

@@ -12,7 +12,7 @@ import typer
 
 from harness import proc
 from harness.cli import options
-from harness.cli.options import Given, takes
+from harness.cli.options import SharedOptions, takes
 from harness.cli.output import tell_idle
 from harness.errors import EXIT_BAD_INPUT, EXIT_NOTHING_SELECTED, EXIT_OK, BadInput, VmatrixError
 from harness.interpreter import PYTEST, call
@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
-    given: Given,
+    shared: SharedOptions,
     cells: Annotated[
         list[str] | None,
         typer.Argument(
@@ -59,45 +59,45 @@ def run(
 
     Without a cell, tier or other selection, runs tier `smoke`.
     """
-    if not cells and all(given.get(name) is None for name in SELECTING):
-        given = {**given, "tier": "smoke"}
+    if not cells and all(shared.get(name) is None for name in SELECTING):
+        shared = {**shared, "tier": "smoke"}
     refuse_expression(select)
-    if repeat > 1 and any(given.get(name) is not None for name in ONCE):
+    if repeat > 1 and any(shared.get(name) is not None for name in ONCE):
         raise BadInput(
             "--repeat makes runs with ids of their own", hint="leave out --run-id, --rerun-failed and --into"
         )
     chosen = tuple(cells or ())
-    resolved = RunRequest.of(given).sourced()
-    plan = plan_run(RunRequest.of(given, cells=chosen, resolved=resolved))  # refuses bad input before pytest starts
+    resolved = RunRequest.of(shared).sourced()
+    plan = plan_run(RunRequest.of(shared, cells=chosen, resolved=resolved))  # refuses bad input before pytest starts
     tell_idle(plan.project.spec)
-    if plan.night is not None and given.get("rerun_failed") is None and given.get("into") is None:
-        given = {**given, "night": str(plan.night)}  # a night that begins in the meantime changes nothing
-    side_by_side = workers("1" if given.get("shell") else parallel, len(plan.cells))
-    follow = repeat == 1 and follows(plan, given, chosen)
+    if plan.night is not None and shared.get("rerun_failed") is None and shared.get("into") is None:
+        shared = {**shared, "night": str(plan.night)}  # a night that begins in the meantime changes nothing
+    side_by_side = workers("1" if shared.get("shell") else parallel, len(plan.cells))
+    follow = repeat == 1 and follows(plan, shared, chosen)
     if follow:
-        given = {**given, "run_id": plan.run}  # the cells that follow are added to it
-    argv = [*checks_of(plan), "-p", "no:cacheprovider", *options_of(given)]
+        shared = {**shared, "run_id": plan.run}  # the cells that follow are added to it
+    argv = [*checks_of(plan), "-p", "no:cacheprovider", *options_of(shared)]
     pairs = [("-n", side_by_side), ("-k", select), *(("--cell", cell) for cell in chosen)]
     argv += [word for option, value in pairs if value is not None for word in (option, value)]
     plain_console(stderr=True).print("$ " + shlex.join(["pytest", *argv]))
     os.environ[RESOLVED] = resolved.dump()
     if repeat > 1:
-        raise typer.Exit(repeated(argv, repeat, fail_fast=bool(given.get("fail_fast"))))
+        raise typer.Exit(repeated(argv, repeat, fail_fast=bool(shared.get("fail_fast"))))
     if follow:
-        raise typer.Exit(followed(plan, given, argv))
+        raise typer.Exit(followed(plan, shared, argv))
     os.execv(sys.executable, call(PYTEST, *argv))  # noqa: S606 - becomes that call; signals reach it
 
 
-def follows(plan: RunPlan, given: Given, chosen: Sequence[str]) -> bool:
+def follows(plan: RunPlan, shared: SharedOptions, chosen: Sequence[str]) -> bool:
     """Tell whether a run of a whole tier is followed up, as its tier says."""
     part = ("rerun_failed", "into", "failed", "changed_since", "fail_fast", "shell")
-    if plan.tier is None or chosen or any(given.get(name) for name in part):
+    if plan.tier is None or chosen or any(shared.get(name) for name in part):
         return False
     tier = plan.project.spec.tiers[plan.tier]
     return bool(tier.follow_up or tier.bisect)
 
 
-def followed(plan: RunPlan, given: Given, argv: Sequence[str]) -> int:
+def followed(plan: RunPlan, shared: SharedOptions, argv: Sequence[str]) -> int:
     """Run the cells, then what tells apart what may explain their failures; return the exit code of the run.
 
     What follows changes it only by a leak, a bug in vmatrix or a signal.
@@ -108,7 +108,7 @@ def followed(plan: RunPlan, given: Given, argv: Sequence[str]) -> int:
         return code
     os.environ.pop(RESOLVED, None)  # is about this run's cells
     console = plain_console(stderr=True)
-    options = [*options_of(settings_in(given))]
+    options = [*options_of(settings_in(shared))]
     pursuit = Pursuit(plan.project, plan.run, options, lambda line: console.print(line))
     try:
         return worst([pursue(pursuit, tier.follow_up, bisect=tier.bisect)]) or code
@@ -124,10 +124,10 @@ def checks_of(plan: RunPlan) -> Iterator[str]:
     yield from (str(checks_dir()), *(own or settings))
 
 
-def options_of(given: Given) -> Iterator[str]:
+def options_of(shared: SharedOptions) -> Iterator[str]:
     """Yield the options that were given as pytest takes them."""
-    for name in (name for name in RUN if name in given):
-        value, flag = given[name], OPTIONS[name].flag
+    for name in (name for name in RUN if name in shared):
+        value, flag = shared[name], OPTIONS[name].flag
         if isinstance(value, bool):
             yield flag if value else f"--no-{flag[2:]}"
         elif value is not None:
@@ -145,9 +145,9 @@ def refuse_expression(select: str | None) -> None:
         Expression.compile(select)
     except (SyntaxError, RecursionError, MemoryError, ValueError) as error:  # also Python's own, which pytest calls
         deep = "it is nested too deeply, or has a character that no expression has"
-        said = error.msg if isinstance(error, SyntaxError) else deep
+        reason = error.msg if isinstance(error, SyntaxError) else deep
         raise BadInput(
-            f"-k {words!r} is not an expression: {said}", hint='for example -k "nodes and not dns"'
+            f"-k {words!r} is not an expression: {reason}", hint='for example -k "nodes and not dns"'
         ) from error
 
 

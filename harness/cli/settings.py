@@ -67,21 +67,21 @@ def schema(
 ) -> None:
     """Write the JSON Schemas of matrix/*.yml and vmatrix.yml into the project, for editors."""
     made = schemas()
-    wanted = list(names or made)
-    for name in wanted:
+    chosen = list(names or made)
+    for name in chosen:
         if name not in made:
             raise BadInput(unknown("schema", name, made), hint="`vmatrix schema` writes all of them")
     if stdout:
         if directory is not None:
             raise BadInput("--stdout writes no file", hint="leave out --stdout or --directory")
-        if len(wanted) != 1:
+        if len(chosen) != 1:
             raise BadInput("--stdout prints one schema", hint="name it: `vmatrix schema axes --stdout`")
-        sys.stdout.write(made[wanted[0]])
+        sys.stdout.write(made[chosen[0]])
         return
     if directory is not None:
         directory.mkdir(parents=True, exist_ok=True)
     target = directory if directory is not None else project_dir() / "docs" / "schemas"
-    for name in wanted:
+    for name in chosen:
         file = target / f"{name}.json"
         if directory is None:
             write_in_project(file, made[name])

@@ -48,19 +48,19 @@ def options_of(arguments: Sequence[str]) -> Options:
         help="end the namespaces that are deleted, as its user: the controller manager does not",
     )
     parser.add_argument("--pki", type=Path, required=True, help="folder with ca.crt, webhook.crt and webhook.key")
-    given = parser.parse_args(arguments)
-    host, port = given.webhook_address
+    options = parser.parse_args(arguments)
+    host, port = options.webhook_address
     return Options(
-        given.kubeconfig,
-        given.state.resolve(),
-        given.index,
-        tuple(given.node_name),
+        options.kubeconfig,
+        options.state.resolve(),
+        options.index,
+        tuple(options.node_name),
         host,
         port,
-        given.pki,
-        given.subresources_address or (host, port + 1),
+        options.pki,
+        options.subresources_address or (host, port + 1),
         float(os.environ.get(STRETCH, "1")),
-        given.namespaces,
+        options.namespaces,
     )
 
 

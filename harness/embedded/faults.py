@@ -115,21 +115,21 @@ class Faults:
         if text is None:
             return None
         try:
-            given = yaml_text.document(text, where) if text.strip() else {}
+            faults = yaml_text.document(text, where) if text.strip() else {}
         except BadInput as error:
             self._complain(error.summary)
             return None
-        return self._checked(name, given, where)
+        return self._checked(name, faults, where)
 
-    def _checked(self, name: str, given: Any, where: str) -> Json | None:
-        if not isinstance(given, dict):
+    def _checked(self, name: str, value: Any, where: str) -> Json | None:
+        if not isinstance(value, dict):
             self._complain(f"{where} is not a mapping of parameters")
             return None
-        unknown = sorted(set(given) - {"seconds", *CATALOGUE[name].parameters})
+        unknown = sorted(set(value) - {"seconds", *CATALOGUE[name].parameters})
         if unknown:
             self._complain(f"{where}: fault {name} has no parameter {', '.join(map(str, unknown))}")
             return None
-        return given
+        return value
 
     def _complain(self, about: str) -> None:
         """Say once what is wrong with a request; the fault is not shown."""
@@ -153,8 +153,8 @@ class Faults:
         try:
             changed = self._scenario.stat().st_mtime_ns
             if changed != self._read[0]:
-                found = yaml_text.document(read_text(self._scenario), self._scenario) or []
-                self._read = (changed, found if isinstance(found, list) else ())
+                rules = yaml_text.document(read_text(self._scenario), self._scenario) or []
+                self._read = (changed, rules if isinstance(rules, list) else ())
                 unknown = {n for rule in self._read[1] for n in rule.get("faults") or {}} - CATALOGUE.keys()
                 if unknown:
                     self._complain(f"{self._scenario}: unknown fault {', '.join(sorted(unknown))}")
@@ -292,11 +292,11 @@ def next_look(faults: Faults, pod: Json) -> float | None:
     return max(0.1, min(after) - _running_for(pod)) if after else None
 
 
-def addresses(faults: Faults, pod: Json, given: tuple[str, ...]) -> tuple[str, ...]:
+def addresses(faults: Faults, pod: Json, usual: tuple[str, ...]) -> tuple[str, ...]:
     """Return the addresses that a launcher gets: those that it was given, or a useless one, or none."""
     asked = faults.of(pod, "address")
     if asked is None or not asked["pod"]:
-        return given
+        return usual
     return () if asked["pod"] == "none" else (str(asked["pod"]),)
 
 

@@ -78,11 +78,11 @@ def served(cluster: Cluster) -> Served:
 
 
 def _kinds(group: str, version: Json) -> Iterator[ContentKind]:
-    for one in version.get("resources") or []:
-        verbs = frozenset(one.get("verbs") or ())
-        if one.get("scope") == "Namespaced" and verbs >= NEEDED:
-            kind = (one.get("responseKind") or {}).get("kind", "")
-            yield ContentKind(Resource(group, version["version"], one["resource"], kind), COLLECTION in verbs)
+    for entry in version.get("resources") or []:
+        verbs = frozenset(entry.get("verbs") or ())
+        if entry.get("scope") == "Namespaced" and verbs >= NEEDED:
+            kind = (entry.get("responseKind") or {}).get("kind", "")
+            yield ContentKind(Resource(group, version["version"], entry["resource"], kind), COLLECTION in verbs)
 
 
 Unlisted = dict[str, dict[ContentKind, str]]  # why a kind could not be listed, by namespace
@@ -105,24 +105,24 @@ class Contents:
         Raises:
             Unreachable: nobody answers.
         """
-        found: Content = defaultdict(dict)
+        content: Content = defaultdict(dict)
         each = tuple(namespaces) if len(namespaces) <= FEW else (None,)
-        failed = self._listed(product(kinds, each), found)
+        failed = self._listed(product(kinds, each), content)
         if each == (None,):
-            failed = self._listed(product(dict.fromkeys(kind for kind, _, _ in failed), namespaces), found)
+            failed = self._listed(product(dict.fromkeys(kind for kind, _, _ in failed), namespaces), content)
         unlisted: Unlisted = defaultdict(dict)
-        for kind, namespace, said in failed:
-            unlisted[str(namespace)][kind] = said
-        return {name: found[name] for name in namespaces if name in found}, unlisted
+        for kind, namespace, reason in failed:
+            unlisted[str(namespace)][kind] = reason
+        return {name: content[name] for name in namespaces if name in content}, unlisted
 
-    def _listed(self, pairs: Iterable[tuple[ContentKind, str | None]], found: Content) -> list[Failed]:
+    def _listed(self, pairs: Iterable[tuple[ContentKind, str | None]], content: Content) -> list[Failed]:
         """Add what lists show of kinds in namespaces (None: in all), and return what could not be listed, and why."""
         failed: list[Failed] = []
-        for kind, namespace, metas, said in self._pool.map(lambda pair: self._list(*pair), pairs):
-            if said:
-                failed.append((kind, namespace, said))
+        for kind, namespace, metas, reason in self._pool.map(lambda pair: self._list(*pair), pairs):
+            if reason:
+                failed.append((kind, namespace, reason))
             for meta in metas:
-                found[meta["namespace"]].setdefault(kind, []).append(meta)
+                content[meta["namespace"]].setdefault(kind, []).append(meta)
         return failed
 
     def _list(self, kind: ContentKind, namespace: str | None) -> tuple[ContentKind, str | None, Metas, str]:
@@ -141,15 +141,15 @@ class Contents:
             for namespace, kinds in content.items()
             for kind, metas in kinds.items()
         ]
-        wanted = [one for one in asked if one[2]]
-        answers = zip(wanted, self._pool.map(lambda one: self._delete(*one), wanted), strict=True)
-        return {namespace: said for (namespace, _, _), said in answers if said}
+        requests = [request for request in asked if request[2]]
+        answers = zip(requests, self._pool.map(lambda request: self._delete(*request), requests), strict=True)
+        return {namespace: reason for (namespace, _, _), reason in answers if reason}
 
     def _delete(self, namespace: str, kind: ContentKind, names: Collection[str]) -> str:
         if kind.collection and len(names) > 1:
-            said = self._asked(kind, kind.resource.path(namespace))
-            if said is not None:
-                return said
+            reason = self._asked(kind, kind.resource.path(namespace))
+            if reason is not None:
+                return reason
         answers = [self._asked(kind, kind.resource.path(namespace, name)) for name in names]
         return next(filter(None, answers), "")
 
@@ -238,12 +238,12 @@ class Namespaces:
     def reconcile(self, _: Key) -> float | None:
         """Look at all namespaces that are due; return seconds until the next one is."""
         self._take_note()
-        due = {name: one for name, one in self._endings.items() if one.due <= time.monotonic()}
+        due = {name: ending for name, ending in self._endings.items() if ending.due <= time.monotonic()}
         if due:
             self._work(due)
         if not self._endings:
             return None
-        return max(0.0, min(one.due for one in self._endings.values()) - time.monotonic())
+        return max(0.0, min(ending.due for ending in self._endings.values()) - time.monotonic())
 
     def _take_note(self) -> None:
         """Know of the namespaces that are being deleted, and forget those that are gone."""
@@ -262,15 +262,15 @@ class Namespaces:
         }
 
     def _work(self, due: Mapping[str, Ending]) -> None:
-        self._look([PODS], {name: one for name, one in due.items() if one.pods}, self._without_pods)
-        rest = {name: one for name, one in due.items() if not one.pods}
-        partly = {name: one for name, one in rest.items() if one.left is not None}
-        kinds = frozenset[ContentKind]().union(*(one.left or () for one in partly.values()))
+        self._look([PODS], {name: ending for name, ending in due.items() if ending.pods}, self._without_pods)
+        rest = {name: ending for name, ending in due.items() if not ending.pods}
+        partly = {name: ending for name, ending in rest.items() if ending.left is not None}
+        kinds = frozenset[ContentKind]().union(*(ending.left or () for ending in partly.values()))
         self._look(kinds, partly, self._without_known)
-        whole = {name: one for name, one in rest.items() if one.left is None}
+        whole = {name: ending for name, ending in rest.items() if ending.left is None}
         if whole:
-            found = served(self._cluster)
-            self._look(found.kinds, whole, self._without_anything, found.stale)
+            kinds_served = served(self._cluster)
+            self._look(kinds_served.kinds, whole, self._without_anything, kinds_served.stale)
 
     def _look(
         self,
@@ -286,14 +286,14 @@ class Namespaces:
         refused = self._contents.delete(content)
         for name, ending in endings.items():
             left, unknown = content.get(name, {}), unlisted.get(name, {})
-            said = refused.get(name) or next(iter(unknown.values()), "")
+            reason = refused.get(name) or next(iter(unknown.values()), "")
             if not (left or stale or unknown):
                 empty(name, ending)
                 continue
             if not ending.pods:
                 ending.left = frozenset((*left, *unknown)) or None
             ending.wait()
-            self._tell(name, ending, left, troubles(left, stale, said))
+            self._tell(name, ending, left, troubles(left, stale, reason))
 
     def _without_pods(self, _: str, ending: Ending) -> None:
         ending.pods = False
@@ -305,7 +305,7 @@ class Namespaces:
         namespace = self._current(name, ending)
         if namespace is None:
             return
-        kept = [one for one in _finalizers(namespace) if one != FINALIZER]
+        kept = [finalizer for finalizer in _finalizers(namespace) if finalizer != FINALIZER]
         body = {**namespace, "spec": {**namespace["spec"], "finalizers": kept}}
         if self._write("finalize", name, body):
             self._ended.add(ending.uid)
@@ -359,33 +359,33 @@ def troubles(left: Mapping[ContentKind, Metas], stale: Collection[str], refused:
         stale: versions of groups of which the API cannot say what they have.
         refused: what the API said when something was to be deleted.
     """
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     if stale:
         listed = ", ".join(f"{version}: stale GroupVersion discovery: {version}" for version in sorted(stale))
         lead = f"Discovery failed for some groups, {len(stale)} failing: unable to retrieve the complete list"
-        found[DISCOVERY] = f"{lead} of server APIs: {listed}"
+        reasons[DISCOVERY] = f"{lead} of server APIs: {listed}"
     if refused:
-        found[CONTENT] = f"Failed to delete all resource types, 1 remaining: {refused}"
+        reasons[CONTENT] = f"Failed to delete all resource types, 1 remaining: {refused}"
     if left:
         counts = {_said(kind): len(metas) for kind, metas in left.items()}
         parts = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(counts.items()))
-        found[REMAINING] = f"Some resources are remaining: {parts}"
+        reasons[REMAINING] = f"Some resources are remaining: {parts}"
     holds = Counter(hold for metas in left.values() for meta in metas for hold in meta.get("finalizers") or ())
     if holds:
         parts = ", ".join(f"{hold} in {count} resource instances" for hold, count in sorted(holds.items()))
-        found[FINALIZERS] = f"Some content in the namespace has finalizers remaining: {parts}"
-    return found
+        reasons[FINALIZERS] = f"Some content in the namespace has finalizers remaining: {parts}"
+    return reasons
 
 
 def conditions(before: Iterable[Json], held: Mapping[str, str]) -> list[Json]:
     """Return the conditions of a namespace that troubles hold; those that did not change keep their time."""
-    found = list(before)
+    merged = list(before)
     for kind, (reason, message) in DONE.items():
         new = {"type": kind, "status": "False", "reason": reason, "message": message, "lastTransitionTime": now()}
         if kind in held:
             new |= {"status": "True", "reason": FAILED[kind], "message": held[kind]}
-        found = with_condition(found, new)
-    return found
+        merged = with_condition(merged, new)
+    return merged
 
 
 def _said(kind: ContentKind) -> str:

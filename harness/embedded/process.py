@@ -73,8 +73,8 @@ def install(cluster: Cluster, *, ca_bundle: bytes, webhook_url: str, stretch: fl
     when = now().partition(".")[0] + "Z"
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="install") as pool:
 
-        def ensure_all(wanted: dict[Resource, list[Json]]) -> None:
-            for done in [pool.submit(_ensure, cluster, r, body) for r, bodies in wanted.items() for body in bodies]:
+        def ensure_all(objects: dict[Resource, list[Json]]) -> None:
+            for done in [pool.submit(_ensure, cluster, r, body) for r, bodies in objects.items() for body in bodies]:
                 done.result()
 
         definitions = crds()

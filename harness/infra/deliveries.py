@@ -116,13 +116,13 @@ def texts_of(folder: Path) -> dict[str, str]:
     Raises:
         BadInput: one is not a text.
     """
-    found = {}
+    texts = {}
     for path in sorted(file for file in folder.rglob("*") if file.is_file()):
         try:
-            found[path.relative_to(folder).as_posix()] = path.read_text(encoding="utf-8")
+            texts[path.relative_to(folder).as_posix()] = path.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
             raise BadInput(f"{path} is not a text", hint="files that a phase commits are texts or templates") from error
-    return found
+    return texts
 
 
 class GitServer(BaseHTTPRequestHandler):
@@ -153,8 +153,8 @@ class GitServer(BaseHTTPRequestHandler):
 
     def _take(self) -> None:
         """Fetch what the ConfigMap has."""
-        found = self.cluster.get(CONFIG_MAP, *self.source) or {}
-        content = dig(found, "binaryData", BUNDLE)
+        config = self.cluster.get(CONFIG_MAP, *self.source) or {}
+        content = dig(config, "binaryData", BUNDLE)
         if content is None:
             raise ProductError(f"ConfigMap {self.source[0]} has no {BUNDLE} yet")
         with TemporaryDirectory() as folder:
@@ -211,8 +211,8 @@ def request(cluster: Cluster, namespace: str, service: str, seconds: float) -> R
     """Ask the first port of a Service by its name, as it is now."""
     at = time.time()
     try:
-        found = cluster.get(SERVICE, service, namespace)
-        address, ports = dig(found, "spec", "clusterIP"), dig(found, "spec", "ports")
+        service_object = cluster.get(SERVICE, service, namespace)
+        address, ports = dig(service_object, "spec", "clusterIP"), dig(service_object, "spec", "ports")
         if not address or not ports:
             return Request(at, "", f"{NO_SERVICE} {service}")
         return _asked(at, str(address), int(ports[0]["port"]), seconds)

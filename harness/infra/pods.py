@@ -388,13 +388,13 @@ def wait_apart(cluster: Cluster, host: str) -> None:
 
 def placement_problem(cluster: Cluster, node: str) -> str:
     """Say why a Node does not take pods, "" when it does."""
-    found = cluster.get(NODE, node)
-    if nodes_are_ready(found):
+    node_object = cluster.get(NODE, node)
+    if nodes_are_ready(node_object):
         return ""
-    if found is None:
+    if node_object is None:
         return f"pods: node {node} is not there"
-    said = [c["message"] for c in dig(found, "status", "conditions") or [] if c["type"] == "Ready"]
-    return f"pods: node {node} is not ready: {said[0] if said else 'its kubelet has not reported yet'}"
+    messages = [c["message"] for c in dig(node_object, "status", "conditions") or [] if c["type"] == "Ready"]
+    return f"pods: node {node} is not ready: {messages[0] if messages else 'its kubelet has not reported yet'}"
 
 
 ENDED = frozenset({"Succeeded", "Failed"})
@@ -447,19 +447,24 @@ def _take_down(cluster: Cluster, node: str, deadline: Deadline) -> None:
     def gone() -> bool | NotYet:
         for pod in cluster.list(POD, NAMESPACE_NAME, fields=f"spec.nodeName={node}").items:
             cluster.delete(POD, pod["metadata"]["name"], NAMESPACE_NAME, grace=0)  # no kubelet ends them any more
-        found = cluster.get(NAMESPACE, NAMESPACE_NAME)
-        return True if found is None else NotYet(f"it is {dig(found, 'status', 'phase')}")
+        namespace = cluster.get(NAMESPACE, NAMESPACE_NAME)
+        return True if namespace is None else NotYet(f"it is {dig(namespace, 'status', 'phase')}")
 
     until(gone, deadline=deadline, what=f"namespace {NAMESPACE_NAME} to be gone", interval=LOOK_SECONDS)
     if cluster.get(NODE, node) is not None:
-        said = {"type": "Ready", "status": "Unknown", "reason": "PodsMachine", "message": "its machine is made anew"}
-        cluster.merge(NODE, node, {"status": {"conditions": [said]}}, subresource="status")
+        condition = {
+            "type": "Ready",
+            "status": "Unknown",
+            "reason": "PodsMachine",
+            "message": "its machine is made anew",
+        }
+        cluster.merge(NODE, node, {"status": {"conditions": [condition]}}, subresource="status")
 
 
 def _has_old_certificates(cluster: Cluster, machine: PodsMachine) -> bool:
-    found = cluster.get(SECRET, SEED_NAME, NAMESPACE_NAME)
-    known = dig(found, "metadata", "annotations") or {}
-    return found is not None and known.get(CERTIFICATES) != machine.certificates()
+    seed = cluster.get(SECRET, SEED_NAME, NAMESPACE_NAME)
+    known = dig(seed, "metadata", "annotations") or {}
+    return seed is not None and known.get(CERTIFICATES) != machine.certificates()
 
 
 def _state(cluster: Cluster, node: Json | None) -> str:
@@ -468,8 +473,8 @@ def _state(cluster: Cluster, node: Json | None) -> str:
     if phase in ENDED:
         raise InfraError(f"the machine that runs pods ended: {phase}", hint="repair it: vmatrix infra up --pods")
     if node is not None:
-        said = [c["message"] for c in dig(node, "status", "conditions") or [] if c["type"] == "Ready"]
-        return said[0] if said else "its kubelet has not reported yet"
+        messages = [c["message"] for c in dig(node, "status", "conditions") or [] if c["type"] == "Ready"]
+        return messages[0] if messages else "its kubelet has not reported yet"
     return f"its machine is {phase or 'not started'}; its kubelet has not registered it"
 
 

@@ -158,7 +158,7 @@ def _arrange(recipe: DiskRecipe, root: Path) -> None:
 def matching(root: Path, pattern: str) -> list[Path]:
     """Return what a pattern (absolute in the image) names below a root, links that lead nowhere on this host too:
     Path.glob would leave those out."""
-    return [root / found for found in glob(pattern.lstrip("/"), root_dir=root, recursive=True, include_hidden=True)]
+    return [root / match for match in glob(pattern.lstrip("/"), root_dir=root, recursive=True, include_hidden=True)]
 
 
 def _mark_up_to_date(root: Path) -> None:

@@ -80,8 +80,8 @@ class ImageCache:
             InfraError: it could not be made or downloaded; nothing of it stays behind but a log.
         """
         key = self.key(image)
-        if (found := self._read(image, key)) is not None:
-            return found
+        if (image_file := self._read(image, key)) is not None:
+            return image_file
         with hold(self.root, image.name, lambda: say(f"{image.name}: waiting for another process that builds it")):
             # another process may have made it while this one waited
             return self._read(image, key) or self._make(image, key, say)
@@ -103,15 +103,15 @@ class ImageCache:
 
     def kept(self, name: str) -> list[CachedImage]:
         """Return all versions that are in the cache under a name, oldest first, declared or not."""
-        found = []
+        entries = []
         for record in sorted(self.root.glob(f"{name}-*.json"), key=lambda path: path.stat().st_mtime):
             try:
                 kept = CachedImage(**json.loads(record.read_text(encoding="utf-8")))
                 if kept.name == name and self.path(kept).stat().st_size == kept.size:
-                    found.append(kept)
+                    entries.append(kept)
             except (OSError, ValueError, TypeError):  # damaged: it is made again
                 continue
-        return found
+        return entries
 
     def _read(self, image: DiskImage, key: str) -> CachedImage | None:
         return next((kept for kept in self.kept(image.name) if kept.key == key), None)
@@ -187,7 +187,7 @@ def prune(cache: ImageCache, images: Sequence[DiskImage], *, dry_run: bool = Fal
 
     An image that another process makes is left. Machines whose disks were imported do not need the file any more.
     """
-    current = {found.file for image in images if (found := cache.current(image)) is not None}
+    current = {entry.file for image in images if (entry := cache.current(image)) is not None}
     gone = []
     for name in sorted({lock.name.removeprefix(LOCK) for lock in cache.root.glob(f"{LOCK}*")}):
         with if_unlocked(cache.root / f"{LOCK}{name}") as free:
@@ -209,8 +209,8 @@ def _stale(cache: ImageCache, name: str, current: set[str]) -> StaleImage | None
     return StaleImage(name, tuple(paths), size) if paths else None
 
 
-def _remove(found: StaleImage) -> None:
-    for path in found.paths:  # a record before its image: without it the image is not found any more
+def _remove(stale: StaleImage) -> None:
+    for path in stale.paths:  # a record before its image: without it the image is not found any more
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
@@ -251,18 +251,18 @@ def published_checksum(source: UrlSource, *, hint: str = CHECKSUM_HINT) -> str:
         return source.checksum
     url, path = source.checksum_url or "", unquote(urlsplit(source.url).path)
     content = text(url, hint=hint)
-    found = listed(content, path)
-    if found is None:
+    checksum = listed(content, path)
+    if checksum is None:
         raise _not_listed(url, PurePosixPath(path).name, entries(content), hint)
-    return found
+    return checksum
 
 
 def _not_listed(url: str, name: str, every: Sequence[ListedFile], hint: str) -> BadInput:
     """Return the refusal of a list that does not say an image's checksum, with what it has."""
-    same = [one.name or "a digest alone" for one in every if PurePosixPath(one.name or name).name == name]
+    same = [entry.name or "a digest alone" for entry in every if PurePosixPath(entry.name or name).name == name]
     if same:
         return BadInput(f"{url} lists several checksums of {name} that differ: {', '.join(same)}", hint=hint)
-    names = list(dict.fromkeys(one.name for one in every))
+    names = list(dict.fromkeys(entry.name for entry in every))
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     has = f"it has {', '.join(names[:SHOWN])}{more}" if names else "it has no SHA-256 or SHA-512 checksum at all"
     return BadInput(f"{url} lists no checksum of {name}; {has}", hint=hint)
@@ -275,13 +275,13 @@ def from_mirror(mirror: ImageMirror, image: DiskImage) -> DiskImage:
         BadInput: the mirror answers that it lacks the image or its list. If it cannot be asked from here, an import may
             still reach it.
     """
-    found = mirror.image(image)
-    for url in published_addresses(found) if found != image else ():
-        said = trouble(url)
-        if said is not None and said.startswith(ABSENT):
-            what = f"image_mirror lacks a file of image {image.name}: {url} {said}"
+    served = mirror.image(image)
+    for url in published_addresses(served) if served != image else ():
+        reason = trouble(url)
+        if reason is not None and reason.startswith(ABSENT):
+            what = f"image_mirror lacks a file of image {image.name}: {url} {reason}"
             raise BadInput(what, hint=MIRROR_HINT)
-    return found
+    return served
 
 
 def published_addresses(image: DiskImage) -> list[str]:

@@ -109,7 +109,7 @@ def load_recipe(recipes: Path, name: str, *, bootable: bool = False) -> DiskReci
     chain: list[tuple[str, RecipeFile]] = []
     following: str | None = name
     while following is not None:
-        if following in [seen for seen, _ in chain]:
+        if following in [earlier for earlier, _ in chain]:
             raise BadInput(f"recipe {name}: its bases form a cycle, back to {following}", paths=[recipes / name])
         chain.insert(0, (following, load_file(_recipe_folder(recipes, following) / "recipe.yml", RecipeFile)[0]))
         following = chain[0][1].base

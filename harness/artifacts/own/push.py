@@ -45,14 +45,14 @@ def pushed_name(registry: str, store: Store) -> str:
 
 def obtain_image(store: Store, progress: Progress = silent) -> Artifact:
     """Return the image, made first when it is not cached. Raises as `Store.obtain` does."""
-    wanted = ref(store)
-    return store.obtain(wanted.name, wanted.version, progress)
+    image = ref(store)
+    return store.obtain(image.name, image.version, progress)
 
 
 def obtain_builder(store: Store, progress: Progress = silent) -> Artifact:
     """Return the image with BuildKit's programs, which build what a Delivery names. Raises as `Store.obtain` does."""
-    wanted = refs.newest(store.catalogue, IMAGE_PREFIX + BUILDER)
-    return store.obtain(wanted.name, wanted.version, progress)
+    builder = refs.newest(store.catalogue, IMAGE_PREFIX + BUILDER)
+    return store.obtain(builder.name, builder.version, progress)
 
 
 def push(image: Artifact, registry: str, tags: Sequence[str], store: Store, *, login: Login, insecure: bool) -> None:
@@ -162,6 +162,6 @@ def check_name(registry: str, tags: Sequence[str] = ()) -> None:
 
 def explained(name: str, user: str, failed: CommandFailed) -> VmatrixError:
     """Return what to tell the person who pushes an image of a name as a user (empty: none was given)."""
-    reason = next((one for one in REASONS if one.words.search(failed.detail)), OTHER)
-    said = reason.said.format(who=f"user {user}" if user else "a push without --user")
-    return reason.kind(f"{name} could not be pushed: {said}", detail=failed.detail, hint=reason.hint)
+    reason = next((known for known in REASONS if known.words.search(failed.detail)), OTHER)
+    message = reason.said.format(who=f"user {user}" if user else "a push without --user")
+    return reason.kind(f"{name} could not be pushed: {message}", detail=failed.detail, hint=reason.hint)

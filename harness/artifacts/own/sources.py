@@ -50,14 +50,14 @@ def collect(package: Path, shipped: Path) -> Mapping[str, Path]:
         package: the folder `harness`.
         shipped: the folder of matrix/, playbooks/ and so on: in the package, or the checkout.
     """
-    found = _below(package, "harness", _ignored(shipped))
+    files = _below(package, "harness", _ignored(shipped))
     if shipped.is_relative_to(package):
-        return found
+        return files
     included = _pyproject(shipped)["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     for source, target in sorted(included.items()):
         path = shipped / source
-        found |= {target: path} if path.is_file() else _below(path, target, _ignored(shipped))
-    return found
+        files |= {target: path} if path.is_file() else _below(path, target, _ignored(shipped))
+    return files
 
 
 def metadata(shipped: Path) -> Mapping[str, str]:
@@ -66,17 +66,17 @@ def metadata(shipped: Path) -> Mapping[str, str]:
     head = [f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {__version__}"]
     commands = {"console_scripts": project["scripts"], **project["entry-points"]}
     points = [
-        f"[{group}]\n" + "".join(f"{name} = {what}\n" for name, what in sorted(found.items()))
-        for group, found in sorted(commands.items())
+        f"[{group}]\n" + "".join(f"{name} = {what}\n" for name, what in sorted(names.items()))
+        for group, names in sorted(commands.items())
     ]
-    required = [f"Requires-Dist: {one}" for one in project["dependencies"]]
+    required = [f"Requires-Dist: {dependency}" for dependency in project["dependencies"]]
     return {"METADATA": "\n".join([*head, *required]) + "\n", "entry_points.txt": "\n".join(points)}
 
 
-def digest(found: Mapping[str, Path]) -> str:
+def digest(files: Mapping[str, Path]) -> str:
     """Return the SHA-256 of files: their paths, contents and whether they can be executed."""
     total = hashlib.sha256()
-    for name, path in sorted(found.items()):
+    for name, path in sorted(files.items()):
         content = hashlib.sha256(path.read_bytes()).hexdigest()
         total.update(f"{name} {int(os.access(path, os.X_OK))} {content}\n".encode())
     return total.hexdigest()
@@ -99,5 +99,5 @@ def _below(folder: Path, prefix: str, ignored: list[str]) -> dict[str, Path]:
         f"{prefix}/{path.relative_to(folder).as_posix()}": path
         for path in sorted(folder.rglob("*"))
         if path.is_file()
-        and not any(fnmatchcase(part, one) for part in path.relative_to(folder).parts for one in ignored)
+        and not any(fnmatchcase(part, pattern) for part in path.relative_to(folder).parts for pattern in ignored)
     }

@@ -101,14 +101,14 @@ def publish_tree(cache: Path, made: Mapping[Ref, Artifact], laid_out: Iterable[L
     return Tree(key, sums)
 
 
-def _content(wanted: LaidOut, made: Mapping[Ref, Artifact]) -> tuple[Path, str]:
+def _content(laid: LaidOut, made: Mapping[Ref, Artifact]) -> tuple[Path, str]:
     """Return a file on the mirror and its SHA-256; an archive lies beside the files of its first program."""
-    inside = {path: made[ref].directory / FILES / file for path, (ref, file) in wanted.files.items()}
-    digests = {path: str(made[ref].facts["files"][file]["sha256"]) for path, (ref, file) in wanted.files.items()}
+    inside = {path: made[ref].directory / FILES / file for path, (ref, file) in laid.files.items()}
+    digests = {path: str(made[ref].facts["files"][file]["sha256"]) for path, (ref, file) in laid.files.items()}
     if "" in inside:
         return inside[""], digests[""]
-    folder = made[next(iter(wanted.files.values()))[0]].directory / PACKED
-    ending = next(end for end in (*GZIP, ".tar") if wanted.path.endswith(end))
+    folder = made[next(iter(laid.files.values()))[0]].directory / PACKED
+    ending = next(end for end in (*GZIP, ".tar") if laid.path.endswith(end))
     recipe = hashlib.sha256(json.dumps([FORMAT, digests], sort_keys=True).encode()).hexdigest()[:KEY_DIGITS]
     for there in folder.glob(f"{recipe}-*{ending}"):
         return there, there.name.removeprefix(f"{recipe}-").removesuffix(ending)
@@ -122,22 +122,22 @@ def _content(wanted: LaidOut, made: Mapping[Ref, Artifact]) -> tuple[Path, str]:
 
 
 def _entry(source: Path, digest: str) -> dict[str, Any]:
-    found = source.stat()
-    return {"source": str(source.resolve()), "size": found.st_size, "changed": found.st_mtime_ns, "sha256": digest}
+    status = source.stat()
+    return {"source": str(source.resolve()), "size": status.st_size, "changed": status.st_mtime_ns, "sha256": digest}
 
 
 def _folder(folder: Path, known: Mapping[tuple[str, int, int], str]) -> dict[str, dict[str, Any]]:
     """Return the product's own files by path; of those that have not changed since, the checksum is known."""
-    found: dict[str, dict[str, Any]] = {}
+    tree: dict[str, dict[str, Any]] = {}
     try:
         for path in sorted(folder.rglob("*")):
             if path.is_file():
                 entry = _entry(path, "")
                 digest = known.get((entry["source"], entry["size"], entry["changed"])) or sha256_of(path)
-                found[path.relative_to(folder).as_posix()] = {**entry, "sha256": digest}
+                tree[path.relative_to(folder).as_posix()] = {**entry, "sha256": digest}
     except OSError as error:
         raise BadInput(f"product.yml: artifacts: {folder} cannot be read: {error}", hint="chmod, or mend it") from error
-    return found
+    return tree
 
 
 def _known(cache: Path) -> dict[tuple[str, int, int], str]:
@@ -203,22 +203,22 @@ class StoredGzip:
         self._sink.write(struct.pack("<BHH", last, len(data), len(data) ^ 0xFFFF) + data)
 
 
-def layout(catalogue: Catalogue, asked: ProductArtifacts | None, given: Mapping[str, Any]) -> tuple[LaidOut, ...]:
+def layout(catalogue: Catalogue, asked: ProductArtifacts | None, variables: Mapping[str, Any]) -> tuple[LaidOut, ...]:
     """Return what the mirror has of vmatrix's programs for a phase, by its variables; each file once.
 
     Raises:
         BadInput: two programs would have one path, or a program cannot be laid out.
     """
-    found: dict[str, LaidOut] = {}
-    for each in of_phase(catalogue, asked, given):
-        found[each.path] = _both(found.get(each.path, each), each)
-    return tuple(found[path] for path in sorted(found))
+    places: dict[str, LaidOut] = {}
+    for each in of_phase(catalogue, asked, variables):
+        places[each.path] = _both(places.get(each.path, each), each)
+    return tuple(places[path] for path in sorted(places))
 
 
-def of_phase(catalogue: Catalogue, asked: ProductArtifacts | None, given: Mapping[str, Any]) -> Iterator[LaidOut]:
+def of_phase(catalogue: Catalogue, asked: ProductArtifacts | None, variables: Mapping[str, Any]) -> Iterator[LaidOut]:
     """Yield what one phase asks for, in the product's order; archives of several programs come once for each."""
     for entry in asked.serve if asked is not None else ():
-        ref = program(catalogue, entry if isinstance(entry, str) else entry.artifact, given)
+        ref = program(catalogue, entry if isinstance(entry, str) else entry.artifact, variables)
         yield _chosen(catalogue, ref, entry) if isinstance(entry, ServedProgram) else upstream(catalogue, ref)
 
 

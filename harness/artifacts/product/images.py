@@ -55,17 +55,17 @@ def own_images(
         BadInput: two images would have one name, or an archive cannot be used.
     """
     taken: dict[str, Ref | Path] = {f"{ref.name.removeprefix(IMAGE_PREFIX)}:{ref.version}": ref for ref in images}
-    found: dict[str, Upload] = {}
+    uploads: dict[str, Upload] = {}
     archives = [entry for entry in asked.images if isinstance(entry, OwnImage)] if asked is not None else []
-    wanted: list[tuple[str, Ref | Path]] = [*renamed, *(_named(entry, project) for entry in archives)]
-    for name, source in wanted:
+    sources: list[tuple[str, Ref | Path]] = [*renamed, *(_named(entry, project) for entry in archives)]
+    for name, source in sources:
         if taken.setdefault(name, source) != source:
             raise BadInput(
                 f"product.yml: artifacts: {source} and {taken[name]} would both be the image {name}",
                 hint="give one of them another name",
             )
-        found[name] = Upload(name, source)
-    return tuple(found.values())
+        uploads[name] = Upload(name, source)
+    return tuple(uploads.values())
 
 
 def _named(entry: OwnImage, project: Path) -> tuple[str, Path]:
@@ -94,8 +94,8 @@ def pushable(upload: Upload, store: Store) -> Iterator[tuple[Path, str]]:
         raise BadInput(f"product.yml: artifacts: {error}", hint="write the archive again") from error
     if found.form == "docker":
         with proc.failing_as_infra(f"{upload.source} cannot be read", hint="write the archive again"):
-            said = proc.run([crane(store), "digest", "--tarball", upload.source], timeout=store.limits.push)
-        yield upload.source, said.stdout.strip()
+            output = proc.run([crane(store), "digest", "--tarball", upload.source], timeout=store.limits.push)
+        yield upload.source, output.stdout.strip()
         return
     if found.form == "layout":
         yield upload.source, found.digest

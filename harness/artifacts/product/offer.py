@@ -58,16 +58,16 @@ class Offer:
             BadInput: the catalogue does not have what is asked for, or two things would have one name.
         """
         asked = product.artifacts
-        programs = dict.fromkeys(ref for given in moments for ref in refs.programs(catalogue, asked, given))
+        programs = dict.fromkeys(ref for variables in moments for ref in refs.programs(catalogue, asked, variables))
         images = dict.fromkeys(
-            ref for given in moments for ref in refs.product_images(catalogue, asked, given, probes(given))
+            ref for variables in moments for ref in refs.product_images(catalogue, asked, variables, probes(variables))
         )
-        renamed = [item for given in moments for item in refs.renamed(catalogue, asked, given).items()]
+        renamed = [item for variables in moments for item in refs.renamed(catalogue, asked, variables).items()]
         return Offer(
             product,
             tuple(programs),
             tuple(images),
-            {_name(laid): laid for given in moments for laid in [layout(catalogue, asked, given)]},
+            {_name(laid): laid for variables in moments for laid in [layout(catalogue, asked, variables)]},
             own_images(asked, project, images, renamed),
             project / asked.folder if asked is not None and asked.folder else None,
         )
@@ -80,11 +80,11 @@ class Offer:
             if laid or self.folder is not None
         }
 
-    def variables(self, store: Store, found: Trees, url: str, given: Variables, *, ours: bool) -> Variables:
+    def variables(self, store: Store, trees: Trees, url: str, given: Variables, *, ours: bool) -> Variables:
         """Return what a phase is told of it.
 
         Args:
-            found: what the mirror serves.
+            trees: what the mirror serves.
             url: of the mirror.
             given: the variables of the phase.
             ours: whether the mirror is one of vmatrix's own, with the very files that this process has.
@@ -95,7 +95,7 @@ class Offer:
             programs = [ref for ref in refs.programs(catalogue, asked, given) if ref.name not in refs.TESTING]
             here = checksums(artifact for ref in programs if (artifact := store.cached(ref)) is not None)
             told["cluster_checksums"] = {**here, **given.get("cluster_checksums", {})}
-        served = found.get(_name(layout(catalogue, asked, given)))
+        served = trees.get(_name(layout(catalogue, asked, given)))
         if served is None:
             return told
         base = f"{url}/{FOLDER}/{served.key}"
@@ -119,13 +119,13 @@ def _name(laid_out: Layout) -> str:
 
 def checksums(made: Iterable[Artifact]) -> dict[str, str]:
     """Return NAME/VERSION -> SHA-256, as `cluster_checksums` has it."""
-    found = {}
+    checksums = {}
     for artifact in made:
         files = artifact.facts["files"]
         alone = files.get(artifact.ref.name) if len(files) == 1 else None
         digest = str(alone["sha256"]) if alone is not None else _of_archive(artifact.directory / FILES)
-        found[f"{artifact.ref.name}/{artifact.ref.version}"] = digest
-    return found
+        checksums[f"{artifact.ref.name}/{artifact.ref.version}"] = digest
+    return checksums
 
 
 @cache

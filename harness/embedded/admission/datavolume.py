@@ -100,9 +100,9 @@ def _existing_claim(request: Json, neighbours: Neighbours) -> Iterator[StatusCau
 def _first_of(*judgements: Iterator[StatusCause]) -> Iterator[StatusCause]:
     """Return the causes of the first judgement that has any."""
     for judgement in judgements:
-        found = list(judgement)
-        if found:
-            yield from found
+        causes = list(judgement)
+        if causes:
+            yield from causes
             return
 
 
@@ -126,13 +126,13 @@ def _storage(spec: Json) -> Iterator[StatusCause]:
 
 def _size(target: Json, name: str, *, may_lack: bool = False) -> Iterator[StatusCause]:
     where = f"spec.{name}.resources.requests.size"
-    given = ((target.get("resources") or {}).get("requests") or {}).get("storage")
-    if given is None:
+    size = ((target.get("resources") or {}).get("requests") or {}).get("storage")
+    if size is None:
         if not may_lack:
             yield StatusCause(f"{name} size is missing", where)
-    elif quantity(given) <= 0:
+    elif quantity(size) <= 0:
         yield StatusCause(f"{name} size can't be equal or less than zero", where)
-    elif quantity(given) < LEAST_BYTES:
+    elif quantity(size) < LEAST_BYTES:
         yield StatusCause(f"{name} size should be at least 1MiB", where)
 
 

@@ -39,14 +39,14 @@ CLOUD_INIT = ("cloudInitNoCloud", "cloudInitConfigDrive")
 
 def label_problems(name: str) -> list[str]:
     """Say why a name is not an RFC 1123 label; empty when it is one."""
-    found = [f"must be no more than {_LABEL_LENGTH} characters"] if len(name) > _LABEL_LENGTH else []
+    problems = [f"must be no more than {_LABEL_LENGTH} characters"] if len(name) > _LABEL_LENGTH else []
     if not re.fullmatch(_LABEL, name):
-        found.append(
+        problems.append(
             "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and "
             "end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
             f"'{_LABEL}')"
         )
-    return found
+    return problems
 
 
 def is_mac(address: str) -> bool:
@@ -71,10 +71,10 @@ def metadata_causes(field: str, metadata: Json) -> Iterator[StatusCause]:
 
 def hostname_causes(field: str, spec: Json) -> Iterator[StatusCause]:
     """Judge the hostname."""
-    found = label_problems(spec["hostname"]) if spec.get("hostname") else []
-    if found:
+    problems = label_problems(spec["hostname"]) if spec.get("hostname") else []
+    if problems:
         where = f"{field}.hostname"
-        message = f"{where} does not conform to the kubernetes DNS_LABEL rules : {', '.join(found)}"
+        message = f"{where} does not conform to the kubernetes DNS_LABEL rules : {', '.join(problems)}"
         yield StatusCause(message, where)
 
 
@@ -148,7 +148,7 @@ def network_causes(field: str, spec: Json) -> Iterator[StatusCause]:
 
 
 def _sources(field: str, networks: list[Json]) -> Iterator[StatusCause]:
-    seen: set[str] = set()
+    names: set[str] = set()
     for index, network in enumerate(networks):
         where, name = f"{field}.networks[{index}]", network.get("name", "")
         sources = [source for source in NETWORK_SOURCES if network.get(source) is not None]
@@ -156,10 +156,10 @@ def _sources(field: str, networks: list[Json]) -> Iterator[StatusCause]:
             yield StatusCause("should have a network type", where, REQUIRED)
         elif len(sources) > 1:
             yield StatusCause("should have only one network type", where, REQUIRED)
-        if name in seen:
+        if name in names:
             message = f'Network with name "{name}" already exists, every network must have a unique name'
             yield StatusCause(message, f"{where}.name", DUPLICATE)
-        seen.add(name)
+        names.add(name)
 
 
 def _pod_network(field: str, networks: list[Json], interfaces: list[Json]) -> Iterator[StatusCause]:
@@ -255,14 +255,14 @@ def volume_causes(field: str, spec: Json) -> Iterator[StatusCause]:
 
 
 def _cloud_init(where: str, kind: str, source: Json) -> Iterator[StatusCause]:
-    given = 0
+    sources = 0
     for data, secret, label, hint in (
         ("userData", "secretRef", "userdata", "UserDataSecretRef"),
         ("networkData", "networkDataSecretRef", "networkdata", "NetworkDataSecretRef"),
     ):
         inline, encoded = source.get(data) or "", source.get(f"{data}Base64") or ""
         count = sum(map(bool, (inline, encoded, (source.get(secret) or {}).get("name"))))
-        given += count
+        sources += count
         if count > 1:
             yield StatusCause(f"{where} must have only one {label}source set.", where)
         size = len(inline.encode())
@@ -275,7 +275,7 @@ def _cloud_init(where: str, kind: str, source: Json) -> Iterator[StatusCause]:
         if size > INLINE_LIMIT:
             message = f"{where} {label} exceeds {INLINE_LIMIT} byte limit. Should use {hint} for larger data."
             yield StatusCause(message, where)
-    if not given:
+    if not sources:
         yield StatusCause(f"{where} must have at least one userdatasource or one networkdatasource set.", where)
 
 

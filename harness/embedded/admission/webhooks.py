@@ -85,9 +85,9 @@ def configurations(*, url: str, ca_bundle: bytes, trusted: str) -> list[Json]:
         trusted: the user that the embedded controllers run as. Guards of an instance's status and spec would let it
             pass, so updates by it are not sent at all: every status update of an instance would cost two calls.
     """
-    found: dict[tuple[bool, str], list[Json]] = {}
+    rules: dict[tuple[bool, str], list[Json]] = {}
     for webhook in WEBHOOKS:
-        found.setdefault((webhook.mutating, webhook.configuration), []).append(_entry(webhook, url, ca_bundle, trusted))
+        rules.setdefault((webhook.mutating, webhook.configuration), []).append(_entry(webhook, url, ca_bundle, trusted))
     return [
         {
             "apiVersion": "admissionregistration.k8s.io/v1",
@@ -95,7 +95,7 @@ def configurations(*, url: str, ca_bundle: bytes, trusted: str) -> list[Json]:
             "metadata": {"name": name},
             "webhooks": entries,
         }
-        for (mutating, name), entries in found.items()
+        for (mutating, name), entries in rules.items()
     ]
 
 
@@ -127,12 +127,12 @@ def neighbours(cluster: Cluster) -> Neighbours:
     """Return the look-ups that the DataVolume rules need, answered by a live API."""
 
     def may_clone(user: Json, namespace: str) -> bool:
-        wanted = (
+        review = (
             {"group": "cdi.kubevirt.io", "resource": "datavolumes", "subresource": "source", "verb": "create"},
             {"group": "", "resource": "pods", "verb": "create"},
         )
         who = as_reviewed(user)
-        return any(allowed(cluster, who, {**attributes, "namespace": namespace})[0] for attributes in wanted)
+        return any(allowed(cluster, who, {**attributes, "namespace": namespace})[0] for attributes in review)
 
     return Neighbours(
         data_source=lambda namespace, name: cluster.get(DATA_SOURCE, name, namespace),

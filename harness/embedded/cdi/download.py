@@ -294,9 +294,9 @@ def convert(image: Path, target: Path, room: int, cancel: Cancel, on_progress: C
 
     def follow(line: str) -> None:
         cancel.check()
-        found = PERCENT.search(line)
-        if found:
-            on_progress(float(found[1]) / 100.0)
+        match = PERCENT.search(line)
+        if match:
+            on_progress(float(match[1]) / 100.0)
 
     command: proc.Argv = ["qemu-img", "convert", "-p", "-m", "4", "-W", "-f", form, "-O", "raw", image, target]
     done = proc.run(command, timeout=CONVERT_SECONDS, check=False, on_line=follow)

@@ -189,11 +189,13 @@ class StatusPropagation:
         """Tell whether both have caught up with a pod, or could have long ago."""
         name = claim_of(pod)
         claim, volume = self._claims.get(key[0], name), self._volumes.get(key[0], name)
-        said = {k: v for k, v in annotations_from_pod(pod).items() if k in (claims.RUNNING, claims.RUNNING_REASON)}
+        annotations = {
+            k: v for k, v in annotations_from_pod(pod).items() if k in (claims.RUNNING, claims.RUNNING_REASON)
+        }
         told = claims.annotations_of(claim) if claim is not None else {}
         shown = (condition(volume, "Running") or {}).get("reason", "") if volume is not None else None
-        reason = said.get(claims.RUNNING_REASON)
-        if all(told.get(k) == v for k, v in said.items()) and (None in (shown, reason) or shown == reason):
+        reason = annotations.get(claims.RUNNING_REASON)
+        if all(told.get(k) == v for k, v in annotations.items()) and (None in (shown, reason) or shown == reason):
             self.forget(key)
             return True
         return time.monotonic() > self._since.setdefault(key, time.monotonic()) + NOTICE_SECONDS
@@ -252,8 +254,8 @@ def _http_request(context: Context, namespace: str, annotations: Mapping[str, st
 
 
 def _referenced_data(context: Context, resource: Resource, namespace: str, name: str) -> dict[str, str]:
-    found = context.cluster.get(resource, name, namespace)
-    if found is None:
+    referenced = context.cluster.get(resource, name, namespace)
+    if referenced is None:
         word = resource.kind.lower()
         raise SourceMissing(f'{word} "{name}" not found', hint=f"create it in namespace {namespace}")
-    return found.get("data") or {}
+    return referenced.get("data") or {}

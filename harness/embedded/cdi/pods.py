@@ -99,8 +99,8 @@ def _container(role: str, mounts: Mapping[str, str]) -> Json:
 
 def container_of(pod: Json) -> Json:
     """Return the status of a pod's only container, empty when it has none yet."""
-    found: Json = (dig(pod, "status", "containerStatuses") or [{}])[0]
-    return found
+    container: Json = (dig(pod, "status", "containerStatuses") or [{}])[0]
+    return container
 
 
 def back_off_seconds(restarts: int) -> float:
@@ -209,9 +209,9 @@ def around(pod: Json, container: Json) -> Json:
     moment = now()
     ready = bool(container["ready"])
     old = {c["type"]: c for c in dig(pod, "status", "conditions") or []}
-    wanted = {"Initialized": True, "ContainersReady": ready, "Ready": ready}
-    conditions = [c for kind, c in old.items() if kind not in wanted]
-    for kind, value in wanted.items():
+    expected = {"Initialized": True, "ContainersReady": ready, "Ready": ready}
+    conditions = [c for kind, c in old.items() if kind not in expected]
+    for kind, value in expected.items():
         status = "True" if value else "False"
         same = old.get(kind, {}).get("status") == status
         since = old[kind]["lastTransitionTime"] if same else moment

@@ -233,8 +233,8 @@ def failure_message(pod: Json) -> str:
 
 
 def _container(pod: Json) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = next(iter(dig(pod, "status", "containerStatuses") or []), {})
-    return found
+    container: Mapping[str, Any] = next(iter(dig(pod, "status", "containerStatuses") or []), {})
+    return container
 
 
 def _running(container: Mapping[str, Any]) -> dict[str, str]:

@@ -149,8 +149,8 @@ class Provisioner:
         volume = self._volumes.get(*key)
         if volume is None or annotations_of(volume).get(PROVISIONED_BY) != PROVISIONER or phase(volume) == "Bound":
             return None
-        wanted = phase(volume) == "Released" and dig(volume, "spec", "persistentVolumeReclaimPolicy") == "Delete"
-        if not wanted and not deleting(volume):
+        reclaimable = phase(volume) == "Released" and dig(volume, "spec", "persistentVolumeReclaimPolicy") == "Delete"
+        if not reclaimable and not deleting(volume):
             return None
         disk_path(self._context.disks, key[1]).unlink(missing_ok=True)
         if not deleting(volume):

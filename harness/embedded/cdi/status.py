@@ -100,9 +100,9 @@ def conditions_of(status: Json, claim: Json, step: str, running: tuple[str, str,
     return set_conditions(status, {"Bound": told, "Ready": ready, "Running": running}, moment)
 
 
-def set_conditions(status: Json, said: Mapping[str, tuple[str, str, str]], moment: str) -> list[Json]:
+def set_conditions(status: Json, words: Mapping[str, tuple[str, str, str]], moment: str) -> list[Json]:
     """Return a status's conditions with some set: (status, reason, message) by type."""
-    for kind, (value, reason, message) in said.items():
+    for kind, (value, reason, message) in words.items():
         status = {**status, "conditions": _set_condition(status, kind, value, reason, message, moment)}
     conditions: list[Json] = status["conditions"]
     return conditions
@@ -112,12 +112,12 @@ def _set_condition(status: Json, kind: str, value: str, reason: str, message: st
     """Return a status's conditions with one set; one that says the same keeps its times."""
     conditions: list[Json] = list(status.get("conditions") or [])
     old = condition({"status": status}, kind)
-    said = {k: v for k, v in (("message", message), ("reason", reason)) if v}
+    words = {k: v for k, v in (("message", message), ("reason", reason)) if v}
     kept = {k: old[k] for k in ("message", "reason") if old.get(k)} if old else {}
-    if old is not None and old["status"] == value and kept == said:
+    if old is not None and old["status"] == value and kept == words:
         return conditions
     transition = old["lastTransitionTime"] if old is not None and old["status"] == value else moment
-    new = {"type": kind, "status": value, **said, "lastTransitionTime": transition, "lastHeartbeatTime": moment}
+    new = {"type": kind, "status": value, **words, "lastTransitionTime": transition, "lastHeartbeatTime": moment}
     return [new if c["type"] == kind else c for c in conditions] if old is not None else [*conditions, new]
 
 
@@ -157,8 +157,8 @@ def without_claim(dv: Json, moment: str, *, notice: Notice | None, reached: str 
     """Return the status of a DataVolume that has no claim (yet), with the reason why; None: that is told elsewhere."""
     status = {**(dv.get("status") or {}), "phase": reached}
     bound = ("False", notice.reason, notice.message) if notice is not None else ("False", "", "")
-    said = {"Bound": bound, "Ready": bound, "Running": ("False", "", "")}
-    status["conditions"] = set_conditions(status, said, moment)
+    words = {"Bound": bound, "Ready": bound, "Running": ("False", "", "")}
+    status["conditions"] = set_conditions(status, words, moment)
     if not reached:
         del status["phase"]
     return Change(status, (notice,) if notice is not None and status != (dv.get("status") or {}) else ())

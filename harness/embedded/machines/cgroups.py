@@ -41,32 +41,32 @@ class Hierarchy:
 def hierarchies(mounts: str | None = None) -> tuple[Hierarchy, ...]:
     """Return the hierarchies in the text of /proc/self/mounts (the host's own without `mounts`), in mount order."""
     text = Path("/proc/self/mounts").read_text(encoding="utf-8") if mounts is None else mounts
-    found: dict[Path, Hierarchy] = {}
+    mounted: dict[Path, Hierarchy] = {}
     for line in text.splitlines():
         _, where, kind, _ = line.split(" ", 3)
         path = Path(where)
         if path != ROOT and ROOT not in path.parents:
             continue
         if path == ROOT:
-            found.clear()  # a later mount over the root hides what was mounted below it
+            mounted.clear()  # a later mount over the root hides what was mounted below it
         if kind in {"cgroup", "cgroup2"}:
-            found[path] = Hierarchy(path, 2 if kind == "cgroup2" else 1)
-    return tuple(found.values())
+            mounted[path] = Hierarchy(path, 2 if kind == "cgroup2" else 1)
+    return tuple(mounted.values())
 
 
-def is_unified(found: tuple[Hierarchy, ...]) -> bool:
+def is_unified(mounted: tuple[Hierarchy, ...]) -> bool:
     """Tell whether the host is on cgroup v2 alone."""
-    return len(found) == 1 and found[0].version == 2
+    return len(mounted) == 1 and mounted[0].version == 2
 
 
-def create(name: str, found: tuple[Hierarchy, ...], *, cpus: int, memory_mib: int) -> list[Path]:
+def create(name: str, mounted: tuple[Hierarchy, ...], *, cpus: int, memory_mib: int) -> list[Path]:
     """Make a machine's group in every hierarchy, limited to `cpus` CPUs' time and `memory_mib` MiB.
 
     Returns: the groups' directories, for the machine's first process to enter.
     """
     groups = []
-    for hierarchy in found:
-        if is_unified(found):
+    for hierarchy in mounted:
+        if is_unified(mounted):
             _enable_controllers(hierarchy.path)
         group = hierarchy.path / name
         group.mkdir(exist_ok=True)
@@ -80,8 +80,8 @@ def create(name: str, found: tuple[Hierarchy, ...], *, cpus: int, memory_mib: in
 
 def _enable_controllers(root: Path) -> None:
     available = (root / "cgroup.controllers").read_text(encoding="utf-8").split()
-    wanted = [f"+{c}" for c in V2_CONTROLLERS if c in available]
-    (root / "cgroup.subtree_control").write_text(" ".join(wanted), encoding="utf-8")
+    enabled = [f"+{c}" for c in V2_CONTROLLERS if c in available]
+    (root / "cgroup.subtree_control").write_text(" ".join(enabled), encoding="utf-8")
 
 
 def _inherit_cpuset(group: Path) -> None:
@@ -104,14 +104,14 @@ def _limit(group: Path, *, cpus: int, memory_mib: int) -> None:
             (group / knob).write_text(value, encoding="utf-8")
 
 
-def groups_of(name: str, found: tuple[Hierarchy, ...]) -> list[Path]:
+def groups_of(name: str, mounted: tuple[Hierarchy, ...]) -> list[Path]:
     """Return the directories of a machine's groups that exist."""
-    return [h.path / name for h in found if (h.path / name).is_dir()]
+    return [h.path / name for h in mounted if (h.path / name).is_dir()]
 
 
-def names(found: tuple[Hierarchy, ...]) -> set[str]:
+def names(mounted: tuple[Hierarchy, ...]) -> set[str]:
     """Return the names of all groups directly below a hierarchy's root."""
-    return {child.name for h in found for child in h.path.iterdir() if child.is_dir()}
+    return {child.name for h in mounted for child in h.path.iterdir() if child.is_dir()}
 
 
 def _tree(group: Path) -> Iterator[Path]:
@@ -127,13 +127,13 @@ def _tree(group: Path) -> Iterator[Path]:
 
 def members(groups: Iterable[Path]) -> set[int]:
     """Return the processes in the groups themselves; groups that do not exist have none."""
-    found: set[int] = set()
+    pids: set[int] = set()
     for group in groups:
         try:
-            found.update(int(p) for p in (group / "cgroup.procs").read_text(encoding="utf-8").split())
+            pids.update(int(p) for p in (group / "cgroup.procs").read_text(encoding="utf-8").split())
         except OSError:
             continue
-    return found
+    return pids
 
 
 def pids(groups: Sequence[Path]) -> set[int]:
@@ -162,10 +162,10 @@ def freeze(groups: Sequence[Path], *, frozen: bool) -> None:
 
 def is_frozen(groups: Sequence[Path]) -> bool:
     """Tell whether everything in the groups stands still."""
-    found = [
+    states = [
         (group / knob).read_text(encoding="utf-8") for group in groups for knob in FROZEN if (group / knob).exists()
     ]
-    return any(text == "FROZEN\n" or "frozen 1" in text for text in found)
+    return any(text == "FROZEN\n" or "frozen 1" in text for text in states)
 
 
 def remove(groups: Sequence[Path]) -> list[Path]:

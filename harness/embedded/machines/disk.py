@@ -86,11 +86,11 @@ def root_partition(disk: Path) -> Partition:
     Raises:
         InfraError: there is none.
     """
-    found = partitions(disk)
-    candidates = [p for p in found if p.type in ROOT_TYPES] or [p for p in found if p.type == LINUX_TYPE]
+    table = partitions(disk)
+    candidates = [p for p in table if p.type in ROOT_TYPES] or [p for p in table if p.type == LINUX_TYPE]
     if not candidates:
         raise InfraError(
-            f"disk {disk.name} has no Linux root partition among its {len(found)} partitions",
+            f"disk {disk.name} has no Linux root partition among its {len(table)} partitions",
             hint="use an image whose root partition has a Linux type GUID",
             paths=[disk],
         )
@@ -142,15 +142,15 @@ def mounts_below(directory: Path) -> list[Path]:
 
 def loop_devices_below(directory: Path) -> list[Path]:
     """Return the loop devices whose backing file is (or was, when it is deleted) below a directory."""
-    found = []
+    devices = []
     for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
         try:
             file = Path(backing.read_text(encoding="utf-8").rstrip("\n").removesuffix(" (deleted)"))
         except OSError:
             continue  # detached meanwhile
         if directory in file.parents:
-            found.append(Path("/dev") / backing.parts[3])
-    return found
+            devices.append(Path("/dev") / backing.parts[3])
+    return devices
 
 
 def disk_bytes(file: Path) -> int | None:

@@ -285,14 +285,14 @@ class Machines:
         folder = self._folder(spec.id)
         root = folder / "root"
         root.mkdir(parents=True, exist_ok=seeded)
-        found = cgroups.hierarchies()
-        unified = cgroups.is_unified(found)
+        mounted = cgroups.hierarchies()
+        unified = cgroups.is_unified(mounted)
         disk.mount(spec.disk, disk.grow(spec.disk), root)
         if not seeded:
             self._seed(spec, root, unified=unified)
         path = netns.plug(self.names, spec.namespace_index, spec.id, spec.address)
         name = self.names.machine(spec.id)
-        groups = cgroups.create(name, found, cpus=spec.cpus, memory_mib=spec.memory_mib)
+        groups = cgroups.create(name, mounted, cpus=spec.cpus, memory_mib=spec.memory_mib)
         command = argv(
             name=name,
             hostname=spec.hostname,
@@ -378,11 +378,11 @@ class Machines:
 
     def list(self) -> list[str]:
         """Return the ids of all machines that have anything on the host (files alone do not count), sorted."""
-        found = {self.names.machine_id(name) for name in cgroups.names(cgroups.hierarchies())}
-        found |= {machine_id or None for _, machine_id in netns.owned(self.names)}
+        machine_ids = {self.names.machine_id(name) for name in cgroups.names(cgroups.hierarchies())}
+        machine_ids |= {machine_id or None for _, machine_id in netns.owned(self.names)}
         below = self._state / "machines"
-        found |= {mount.relative_to(below).parts[0] for mount in disk.mounts_below(below) if mount != below}
-        return sorted(machine_id for machine_id in found if machine_id is not None)
+        machine_ids |= {mount.relative_to(below).parts[0] for mount in disk.mounts_below(below) if mount != below}
+        return sorted(machine_id for machine_id in machine_ids if machine_id is not None)
 
     def kill(self, machine_id: str) -> None:
         """Take a machine away at once: processes, mounts, loop device, network, control groups, files. Idempotent.

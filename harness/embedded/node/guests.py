@@ -56,14 +56,14 @@ class Guests:
         """Return the indices of the VM namespaces' networks that are on the host."""
         return {index for index, _ in netns.owned(self._machines.names)}
 
-    def start(self, spec: MachineSpec, wanted: Callable[[], bool]) -> bool:
+    def start(self, spec: MachineSpec, is_wanted: Callable[[], bool]) -> bool:
         """Boot a machine unless it runs already; False when, its turn having come, it is not wanted any more.
 
         Raises:
             InfraError: it did not boot.
         """
         with self._lock(spec.id):
-            if not wanted():
+            if not is_wanted():
                 return False
             if self._machines.status(spec.id).phase not in {"booting", "running"}:
                 self._machines.start(spec)
@@ -86,14 +86,14 @@ class Guests:
         if service := self._supervisor(uid):
             os.kill(service.pid, signal.SIGTERM)  # systemd-nspawn passes it on as the guest's power button
 
-    def restart(self, spec: MachineSpec, wanted: Callable[[], bool]) -> None:
+    def restart(self, spec: MachineSpec, is_wanted: Callable[[], bool]) -> None:
         """Boot a machine again that has ended for that, unless it is not wanted any more.
 
         Raises:
             InfraError: it did not boot.
         """
         with self._lock(spec.id):
-            if wanted() and self._machines.status(spec.id).phase == "exited":
+            if is_wanted() and self._machines.status(spec.id).phase == "exited":
                 self._machines.restart(spec)
 
     def reboot(self, uid: str) -> None:
@@ -127,11 +127,11 @@ class Guests:
         with self._lock(identity):
             self._machines.kill(identity)
 
-    def kill_others(self, wanted: Callable[[], Iterable[str]]) -> None:
+    def kill_others(self, named: Callable[[], Iterable[str]]) -> None:
         """Take every machine away whose instance is not among the wanted uids."""
         for identity in self._machines.list():
             with self._lock(identity):
-                if identity not in {machine_id(uid) for uid in wanted()}:
+                if identity not in {machine_id(uid) for uid in named()}:
                     log.warning("machine %s belongs to no instance; killing it", identity)
                     self._machines.kill(identity)
 
@@ -188,13 +188,13 @@ class Addresses:
             InfraError: the namespace is gone or going, or all indices are taken.
         """
         with self.lock:
-            found = self.namespaces.get("", namespace) or self.cluster.get(NAMESPACE, namespace)
-            if found is None:
+            obj = self.namespaces.get("", namespace) or self.cluster.get(NAMESPACE, namespace)
+            if obj is None:
                 raise InfraError(f"namespace {namespace} is gone")
-            known = index_of(found)
+            known = index_of(obj)
             if known is not None:
                 return known
-            if deleting(found):
+            if deleting(obj):
                 raise InfraError(f"namespace {namespace} is being deleted")
             taken = self.claimed() | set(on_host)
             free = next((n for n in range(FIRST_NETWORK, LAST_NETWORK + 1) if n not in taken), None)

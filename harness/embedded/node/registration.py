@@ -154,9 +154,9 @@ def _node_info() -> Json:
 
 def register(context: Context, name: str) -> None:
     """Create a Node or bring it up to date."""
-    wanted = node_object(name)
-    labels = wanted["metadata"]["labels"]
-    if not labels.items() <= labels_of(context.cluster.ensure(NODE, wanted)).items():
+    node = node_object(name)
+    labels = node["metadata"]["labels"]
+    if not labels.items() <= labels_of(context.cluster.ensure(NODE, node)).items():
         context.cluster.merge(NODE, name, {"metadata": {"labels": labels}})
     report(context, name)
 
@@ -280,8 +280,8 @@ class Placement:
             return
         had = dig(node, "spec", "taints") or []
         others = [taint for taint in had if taint["key"] != MACHINES_ONLY["key"]]
-        wanted = [*others, MACHINES_ONLY] if elsewhere(self._context) else others
-        if len(wanted) != len(had):
+        taints = [*others, MACHINES_ONLY] if elsewhere(self._context) else others
+        if len(taints) != len(had):
             version = {"resourceVersion": node["metadata"]["resourceVersion"]}  # nobody's taint of meanwhile is lost
-            patch = {"metadata": version, "spec": {"taints": wanted}}
+            patch = {"metadata": version, "spec": {"taints": taints}}
             self._nodes.observe(self._context.cluster.merge(NODE, key[1], patch))

@@ -65,10 +65,10 @@ def existing(cluster: Cluster, resource: Resource, namespace: str, name: str) ->
     Raises:
         StatusError: there is none.
     """
-    found = cluster.get(resource, name, namespace)
-    if found is None:
+    obj = cluster.get(resource, name, namespace)
+    if obj is None:
         raise not_found(resource.kind.lower(), name)
-    return found
+    return obj
 
 
 def _details(kind: str, name: str) -> Json:

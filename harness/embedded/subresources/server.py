@@ -72,8 +72,8 @@ def trust_of(cluster: Cluster) -> Trust:
     Raises:
         InfraError: the cluster's API server has no request-header authority: it cannot aggregate APIs.
     """
-    found = cluster.get(CONFIG_MAP, AUTHORITY_NAME, AUTHORITY_NAMESPACE) or {}
-    data: Mapping[str, str] = found.get("data") or {}
+    config = cluster.get(CONFIG_MAP, AUTHORITY_NAME, AUTHORITY_NAMESPACE) or {}
+    data: Mapping[str, str] = config.get("data") or {}
     authority = data.get("requestheader-client-ca-file")
     if not authority:
         raise InfraError(
@@ -90,8 +90,8 @@ def trust_of(cluster: Cluster) -> Trust:
 
 
 def _listed(data: Mapping[str, str], key: str) -> Sequence[str]:
-    found: Sequence[str] = json.loads(data.get(key) or "[]")
-    return found
+    names: Sequence[str] = json.loads(data.get(key) or "[]")
+    return names
 
 
 def tls(trust: Trust, certificate: Path, key: Path) -> ssl.SSLContext:
@@ -268,17 +268,17 @@ def wait_until_available(cluster: Cluster, stretch: float = 1.0) -> None:
 
     def available() -> bool | NotYet:
         for version in VERSIONS:
-            found = cluster.get(API_SERVICE, f"{version}.{GROUP}")
-            if not is_condition(found, "Available", "True"):
-                return NotYet(_why(found))
+            service = cluster.get(API_SERVICE, f"{version}.{GROUP}")
+            if not is_condition(service, "Available", "True"):
+                return NotYet(_why(service))
         return True
 
     what = f"the API server to reach {GROUP}"
     until(available, deadline=Deadline.after(AVAILABLE_SECONDS * stretch), what=what, interval=0.05)
 
 
-def _why(found: Json | None) -> str:
-    conditions = ((found or {}).get("status") or {}).get("conditions") or []
+def _why(service: Json | None) -> str:
+    conditions = ((service or {}).get("status") or {}).get("conditions") or []
     return "; ".join(str(c.get("message")) for c in conditions) or "it has not looked yet"
 
 
@@ -359,8 +359,8 @@ class SubresourceServer:
         methods = routing.methods_of(call.plural, call.subresource, len(call.rest))
         if unrouted := routing.refusal_without_route(methods, request.method):
             return unrouted
-        if found := ASYNCHRONOUS.get(call.operation):
-            return await found(self.parts, call, self._blocking)
+        if handler := ASYNCHRONOUS.get(call.operation):
+            return await handler(self.parts, call, self._blocking)
         verb = VERBS[call.operation]
         try:
             code, body = await self._blocking(lambda: verb(self.parts, call))
@@ -409,12 +409,12 @@ async def _options(request: web.Request) -> Mapping[str, Any]:
     if not body.strip():
         return {}
     try:
-        found = json.loads(body)
+        options = json.loads(body)
     except ValueError as error:
         raise errors.bad_request(f"Can not unmarshal Request body to struct, error: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(options, dict):
         raise errors.bad_request("Can not unmarshal Request body to struct, error: it is not an object")
-    return found
+    return options
 
 
 @web.middleware

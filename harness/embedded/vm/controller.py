@@ -102,10 +102,10 @@ class VmController:
     def _waiting_for_volumes(self, vm: Json) -> bool:
         for template in data_volume_templates(vm):
             key = vm["metadata"]["namespace"], template["metadata"]["name"]
-            found = self._store.data_volumes.get(*key)
-            if found is None and self._store.claims.get(*key) is None:
+            volume = self._store.data_volumes.get(*key)
+            if volume is None and self._store.claims.get(*key) is None:
                 return True
-            if found is not None and phase(found) not in USABLE_PHASES:
+            if volume is not None and phase(volume) not in USABLE_PHASES:
                 return True
         return False
 

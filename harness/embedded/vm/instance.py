@@ -105,7 +105,7 @@ def claim_name(volume: Json) -> str | None:
 
 def existing_objects(informer: Informer, namespace: str, names: Iterable[str]) -> list[Json]:
     """Return the objects of those names that exist."""
-    return [found for name in names if (found := informer.get(namespace, name)) is not None]
+    return [obj for name in names if (obj := informer.get(namespace, name)) is not None]
 
 
 def data_volume_of(claim: Json | None) -> str | None:

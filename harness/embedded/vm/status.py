@@ -183,12 +183,12 @@ def _put(status: Json, key: str, value: object) -> None:
 
 def _conditions(old: list[Json], vmi: Json | None, moment: datetime) -> list[Json]:
     """Return the VM's conditions: Ready always, the instance's others copied, the VM's own kept."""
-    found = with_condition(old, ready_condition(vmi, moment))
+    conditions = with_condition(old, ready_condition(vmi, moment))
     copied = {c["type"]: c for c in dig(vmi, "status", "conditions") or [] if c["type"] not in OF_THE_VM}
-    found = [c for c in found if c["type"] in {*OF_THE_VM, *copied}]
+    conditions = [c for c in conditions if c["type"] in {*OF_THE_VM, *copied}]
     for new in copied.values():
-        found = with_condition(found, new)
-    return found
+        conditions = with_condition(conditions, new)
+    return conditions
 
 
 def ready_condition(vmi: Json | None, moment: datetime) -> Json:
@@ -217,46 +217,48 @@ class Seen:
     stop_expected: bool = False
 
 
-def _stopping(seen: Seen) -> bool:
-    return seen.vmi is not None and not is_final(seen.vmi) and (deleting(seen.vmi) or seen.stop_expected)
-
-
-def _data_volume_error(seen: Seen) -> bool:
-    return any(
-        phase(dv) == "Failed" or any(is_condition(dv, "Running", "False", r) for r in ("Error", "ImagePullFailed"))
-        for dv in seen.data_volumes
+def _stopping(observed: Seen) -> bool:
+    return (
+        observed.vmi is not None and not is_final(observed.vmi) and (deleting(observed.vmi) or observed.stop_expected)
     )
 
 
-def _provisioning(seen: Seen) -> bool:
+def _data_volume_error(observed: Seen) -> bool:
+    return any(
+        phase(dv) == "Failed" or any(is_condition(dv, "Running", "False", r) for r in ("Error", "ImagePullFailed"))
+        for dv in observed.data_volumes
+    )
+
+
+def _provisioning(observed: Seen) -> bool:
     return any(
         phase(dv) not in {"Succeeded", "PendingPopulation"}
         and (is_condition(dv, "Bound", "True") or phase(dv) != "WaitForFirstConsumer")
-        for dv in seen.data_volumes
+        for dv in observed.data_volumes
     )
 
 
-def _waiting_for_binding(seen: Seen) -> bool:
-    return wants_to_run(seen.vm, seen.vmi) and any(phase(claim) != "Bound" for claim in seen.claims)
+def _waiting_for_binding(observed: Seen) -> bool:
+    return wants_to_run(observed.vm, observed.vmi) and any(phase(claim) != "Bound" for claim in observed.claims)
 
 
-def _starting(seen: Seen) -> bool:
-    if seen.vmi is None:
-        return seen.start_expected
-    return phase(seen.vmi) in {"", "Pending", "Scheduling", "Scheduled"}
+def _starting(observed: Seen) -> bool:
+    if observed.vmi is None:
+        return observed.start_expected
+    return phase(observed.vmi) in {"", "Pending", "Scheduling", "Scheduled"}
 
 
-def _stopped(seen: Seen) -> bool:
-    return seen.vmi is None or is_final(seen.vmi)
+def _stopped(observed: Seen) -> bool:
+    return observed.vmi is None or is_final(observed.vmi)
 
 
-def _crash_loop(seen: Seen) -> bool:
-    failures = dig(seen.vm, "status", "startFailure", "consecutiveFailCount") or 0
-    return _stopped(seen) and failures > 0 and run_strategy(seen.vm) in RESTARTING
+def _crash_loop(observed: Seen) -> bool:
+    failures = dig(observed.vm, "status", "startFailure", "consecutiveFailCount") or 0
+    return _stopped(observed) and failures > 0 and run_strategy(observed.vm) in RESTARTING
 
 
 def _out_of_sync(reason: str) -> Callable[[Seen], bool]:
-    return lambda seen: is_condition(seen.vmi, "Synchronized", "False", reason)
+    return lambda observed: is_condition(observed.vmi, "Synchronized", "False", reason)
 
 
 RULES: Sequence[tuple[str, Callable[[Seen], bool]]] = (
@@ -277,6 +279,6 @@ RULES: Sequence[tuple[str, Callable[[Seen], bool]]] = (
 )
 
 
-def printable_status(seen: Seen) -> str:
+def printable_status(observed: Seen) -> str:
     """Return what stands in the Status column for what was seen."""
-    return next((value for value, holds in RULES if holds(seen)), "Unknown")
+    return next((value for value, holds in RULES if holds(observed)), "Unknown")

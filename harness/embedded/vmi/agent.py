@@ -106,7 +106,7 @@ class Agent:
         status["conditions"] = with_migratable(vmi)
         enter(status, "Running", datetime.now(UTC))
         devices = dig(vmi, "spec", "domain", "devices") or {}
-        addresses = [str(one["ip"]) for one in dig(pod, "status", "podIPs") or []]
+        addresses = [str(entry["ip"]) for entry in dig(pod, "status", "podIPs") or []]
         status["interfaces"] = [
             _interface(i, n, addresses, vmi["metadata"]["uid"]) for n, i in enumerate(devices.get("interfaces") or [])
         ]
@@ -120,12 +120,12 @@ class Agent:
         uid = vmi["metadata"]["uid"]
         if self._guests.supervised(uid) or self._context.faults.has(vmi, "no-guest"):
             return None
-        seen = self._guests.status(uid)
-        if seen.phase in {"booting", "running"}:
+        guest = self._guests.status(uid)
+        if guest.phase in {"booting", "running"}:
             return None
-        if ended_well(seen):
+        if ended_well(guest):
             return self._end(vmi, well=True)
-        return {**self._end(vmi, well=False), "reason": f"machine {seen.phase}: {seen.detail}".rstrip(": ")[:1024]}
+        return {**self._end(vmi, well=False), "reason": f"machine {guest.phase}: {guest.detail}".rstrip(": ")[:1024]}
 
     def stop(self, vmi: Json, pod: Json) -> Json | None:
         """Bring the machine of a Running instance to its end, its launcher being told to go.
@@ -177,7 +177,7 @@ class Agent:
 def _interface(declared: Json, number: int, addresses: Sequence[str], uid: str) -> Json:
     """Return one interface's status: the pod's addresses (if any) on the first, a stable local MAC on each."""
     digest = hashlib.sha256(f"{uid} {number}".encode()).hexdigest()
-    found: Json = {
+    interface_status: Json = {
         "name": declared["name"],
         "mac": declared.get("macAddress") or "02:" + ":".join(digest[n : n + 2] for n in range(0, 10, 2)),
         "infoSource": "domain",
@@ -185,5 +185,5 @@ def _interface(declared: Json, number: int, addresses: Sequence[str], uid: str) 
         "queueCount": 1,
     }
     if number == 0 and addresses:
-        found |= {"ipAddress": addresses[0], "ipAddresses": [*addresses]}
-    return found
+        interface_status |= {"ipAddress": addresses[0], "ipAddresses": [*addresses]}
+    return interface_status

@@ -181,18 +181,18 @@ def console_log() -> Json:
 
 def volumes_of(spec: Json) -> list[Json]:
     """Return the volumes: claims and secrets that the pod waits for, and what KubeVirt adds."""
-    found: list[Json] = [{"name": name, "emptyDir": {}} for name in _EMPTY]
+    volumes: list[Json] = [{"name": name, "emptyDir": {}} for name in _EMPTY]
     for volume in spec.get("volumes") or []:
         claim = claim_name(volume)
         if claim:
-            found.append({"name": volume["name"], "persistentVolumeClaim": {"claimName": claim}})
+            volumes.append({"name": volume["name"], "persistentVolumeClaim": {"claimName": claim}})
         for kind in ("cloudInitNoCloud", "cloudInitConfigDrive"):
             for reference, ending in (("secretRef", "udata"), ("networkDataSecretRef", "ndata")):
                 secret = dig(volume, kind, reference, "name")
                 if secret:
-                    found.append({"name": f"{volume['name']}-{ending}", "secret": {"secretName": secret}})
-    found.append({"name": "hotplug-disks", "emptyDir": {}})
-    return found
+                    volumes.append({"name": f"{volume['name']}-{ending}", "secret": {"secretName": secret}})
+    volumes.append({"name": "hotplug-disks", "emptyDir": {}})
+    return volumes
 
 
 def grace_seconds(vmi: Json) -> int:

@@ -119,10 +119,10 @@ def add_placement(status: Json, vmi: Json, pod: Json, claims: dict[str, Json]) -
 
 def _volume_status(volume: Json, claims: dict[str, Json]) -> Json:
     name = claim_name(volume)
-    found: Json = {"name": volume["name"], "target": ""}
+    entry: Json = {"name": volume["name"], "target": ""}
     claim = claims.get(str(name))
     if claim is not None:
-        found["persistentVolumeClaimInfo"] = {
+        entry["persistentVolumeClaimInfo"] = {
             "claimName": name,
             "accessModes": dig(claim, "spec", "accessModes") or [],
             "volumeMode": dig(claim, "spec", "volumeMode") or "Filesystem",
@@ -130,7 +130,7 @@ def _volume_status(volume: Json, claims: dict[str, Json]) -> Json:
             "requests": dig(claim, "spec", "resources", "requests") or {},
             "filesystemOverhead": "0.06",
         }
-    return found
+    return entry
 
 
 def ready(conditions: list[Json], after: str, pod: Json | None, moment: datetime) -> list[Json]:
@@ -173,9 +173,9 @@ def volumes_ready(conditions: list[Json], data_volumes: Sequence[Json]) -> list[
         return conditions
     states = [str((condition(dv, "Ready") or {}).get("status", "Unknown")) for dv in data_volumes]
     status = next((state for state in ("False", "Unknown") if state in states), "True")
-    said = "All of the VMI's DVs are bound and ready" if status == "True" else "Not all of the VMI's DVs are ready"
+    message = "All of the VMI's DVs are bound and ready" if status == "True" else "Not all of the VMI's DVs are ready"
     reason = "AllDVsReady" if status == "True" else "NotAllDVsReady"
-    new = {"type": "DataVolumesReady", "status": status, "reason": reason, "message": said, **UNTIMED}
+    new = {"type": "DataVolumesReady", "status": status, "reason": reason, "message": message, **UNTIMED}
     return with_condition(conditions, new)
 
 
@@ -191,10 +191,10 @@ def image_error(pod: Json) -> SyncError | None:
 def unpaused_condition(vmi: Json, pod: Json, moment: datetime) -> list[Json] | None:
     """Return the condition by which a pod's readiness gate follows its instance, as a list; None when it does."""
     paused = is_condition(vmi, PAUSED, "True")
-    status, reason, said = ("False", "Paused", "paused") if paused else ("True", "NotPaused", "not paused")
+    status, reason, message = ("False", "Paused", "paused") if paused else ("True", "NotPaused", "not paused")
     if is_condition(pod, UNPAUSED, status):
         return None
-    return [new_condition(UNPAUSED, status, reason, f"the virtual machine is {said}", moment)]
+    return [new_condition(UNPAUSED, status, reason, f"the virtual machine is {message}", moment)]
 
 
 def with_migratable(vmi: Json) -> list[Json]:
@@ -205,10 +205,12 @@ def with_migratable(vmi: Json) -> list[Json]:
     else:
         live = {"reason": INTERFACE, "message": BOUND_TO_NODE}
         storage = {"reason": NEITHER, "message": f"{INTERFACE}: {BOUND_TO_NODE}"}
-    found = dig(vmi, "status", "conditions") or []
+    conditions = dig(vmi, "status", "conditions") or []
     for kind, says in (("LiveMigratable", live), ("StorageLiveMigratable", storage)):
-        found = with_condition(found, {"type": kind, "status": "False" if says else "True", **says, **UNTIMED})
-    return found
+        conditions = with_condition(
+            conditions, {"type": kind, "status": "False" if says else "True", **says, **UNTIMED}
+        )
+    return conditions
 
 
 Find = Callable[[str], Json | None]
@@ -224,10 +226,10 @@ def volumes_problem(vmi: Json, claim: Find, data_volume: Find) -> SyncError | bo
     """Tell whether an instance's claims are ready: an error when one is missing, False while one is being filled."""
     namespace = vmi["metadata"]["namespace"]
     for name in claim_names(vmi["spec"]):
-        found = claim(name)
-        if found is None:
+        volume_claim = claim(name)
+        if volume_claim is None:
             return SyncError(PVC_NOT_FOUND, f"PVC {namespace}/{name} does not exist, waiting for it to appear")
-        filler = data_volume(data_volume_of(found) or name)
+        filler = data_volume(data_volume_of(volume_claim) or name)
         if filler is not None and phase(filler) not in USABLE_PHASES:
             return False
     return True
@@ -294,8 +296,8 @@ def _document(source: Json, inline: str, reference: str, keys: tuple[str, ...], 
     name = dig(source, reference, "name")
     if not name:
         return ""
-    found = _secret_data(str(name), secret)
-    if (document := _first(found, keys)) is None:
+    data = _secret_data(str(name), secret)
+    if (document := _first(data, keys)) is None:
         raise Unbootable(f"secret {name} has none of the keys {', '.join(keys)}")
     return document
 
@@ -311,8 +313,8 @@ def _first(data: Mapping[str, str], keys: tuple[str, ...]) -> str | None:
 
 
 def _secret_data(name: str, secret: Find) -> Mapping[str, str]:
-    found = secret(name)
-    if found is None:
+    obj = secret(name)
+    if obj is None:
         raise Unbootable(f"secret {name} does not exist")
-    data: Mapping[str, str] = found.get("data") or {}
+    data: Mapping[str, str] = obj.get("data") or {}
     return data

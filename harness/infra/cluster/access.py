@@ -174,16 +174,16 @@ ENFORCE = "pod-security.kubernetes.io/enforce"
 def check_namespace(cluster: Cluster, namespace: str) -> Iterator[Finding]:
     """Yield what keeps launcher pods out of a namespace that cells share: that it is gone, or its Pod Security."""
     try:
-        found = cluster.get(NAMESPACE, namespace)
+        existing = cluster.get(NAMESPACE, namespace)
     except ApiFailure as failure:
         if failure.forbidden:  # a role in a namespace needs no right to look at the namespace itself
             return
         raise
-    if found is None:
+    if existing is None:
         yield Finding(
             f"namespace {namespace} does not exist", "cells share it", f"kubectl create namespace {namespace}"
         )
-    elif (level := (found["metadata"].get("labels") or {}).get(ENFORCE)) == "restricted":
+    elif (level := (existing["metadata"].get("labels") or {}).get(ENFORCE)) == "restricted":
         yield Finding(
             f"namespace {namespace} enforces Pod Security {level}",
             "launcher pods set no seccomp profile, so they are refused",

@@ -46,9 +46,9 @@ def free_for_machines(cluster: Cluster) -> FreeRoom:
 
 def for_machines(nodes: Iterable[Json]) -> list[Json]:
     """Return the usable nodes on which KubeVirt runs; all usable ones where it has labelled none of them."""
-    found = [node for node in nodes if usable(node)]
-    able = [n for n in found if (n["metadata"].get("labels") or {}).get(SCHEDULABLE) == "true"]
-    return able or found
+    usable_nodes = [node for node in nodes if usable(node)]
+    able = [n for n in usable_nodes if (n["metadata"].get("labels") or {}).get(SCHEDULABLE) == "true"]
+    return able or usable_nodes
 
 
 def usable(node: Mapping[str, Any]) -> bool:
@@ -111,13 +111,13 @@ def check_nodes(cluster: Cluster, need: Need) -> Iterator[Finding]:
 
 
 def _allocatable(node: Mapping[str, Any]) -> Mapping[str, str]:
-    found: Mapping[str, str] = node["status"].get("allocatable") or {}
-    return found
+    allocatable: Mapping[str, str] = node["status"].get("allocatable") or {}
+    return allocatable
 
 
 def check_quota(cluster: Cluster, namespace: str, need: Need) -> Iterator[Finding]:
     """Yield what the quotas of a namespace that cells share do not allow the largest cell, even alone."""
-    wanted = {
+    needed = {
         "requests.memory": Decimal(need.memory_mib) * MIB,
         "memory": Decimal(need.memory_mib) * MIB,
         "requests.cpu": Decimal(str(need.cpus)),
@@ -129,7 +129,7 @@ def check_quota(cluster: Cluster, namespace: str, need: Need) -> Iterator[Findin
     }
     for quota in cluster.list(RESOURCE_QUOTA, namespace).items:
         name, hard = quota["metadata"]["name"], (quota.get("spec") or {}).get("hard") or {}
-        for resource, least in wanted.items():
+        for resource, least in needed.items():
             if resource in hard and quantity(str(hard[resource])) < least:
                 yield Finding(
                     f"quota {namespace}/{name} allows {hard[resource]} of {resource}",

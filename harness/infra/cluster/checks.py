@@ -108,8 +108,8 @@ def _checked(infra: Infra, checks: Callable[[Cluster, frozenset[str]], Iterable[
     except ApiFailure as failure:
         what = f"the API refuses these credentials: {failure.code} {failure.reason}"
         return [Finding(what, failure.message, f"log in again, or use another kubeconfig than {infra.kubeconfig}")]
-    found = (finding for check in checks(cluster, served) for finding in _guarded(check))
-    return list(dict.fromkeys(found))  # several checks may not look at the same thing
+    findings = (finding for check in checks(cluster, served) for finding in _guarded(check))
+    return list(dict.fromkeys(findings))  # several checks may not look at the same thing
 
 
 def _network(cluster: Cluster, served: frozenset[str], use: Use) -> Check:
@@ -140,15 +140,15 @@ def _checks(cluster: Cluster, served: frozenset[str], use: Use) -> Iterator[Chec
 
 def _guarded(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
     """Carry out a check; one without permission reports that and does not stop the others."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     try:
-        found += check()
+        findings += check()
     except ApiFailure as failure:
         what, remedy = f"not checked: {failure.message or failure.summary}", "ask the cluster's owner for read access"
-        found.append(Finding(what, "the check was skipped", remedy, fatal=not failure.forbidden))
+        findings.append(Finding(what, "the check was skipped", remedy, fatal=not failure.forbidden))
     except Unreachable as error:
-        found.append(Finding(error.summary, "the API stopped answering during the checks", "try again"))
-    return found
+        findings.append(Finding(error.summary, "the API stopped answering during the checks", "try again"))
+    return findings
 
 
 def _served(cluster: Cluster) -> frozenset[str]:
@@ -159,19 +159,19 @@ def _served(cluster: Cluster) -> frozenset[str]:
 
 def _minor(cluster: Cluster) -> int:
     """Return the minor of the cluster's Kubernetes, 0 when it does not say."""
-    found = re.match(r"v?1\.(\d+)", cluster.version())
-    return int(found[1]) if found else 0
+    match = re.match(r"v?1\.(\d+)", cluster.version())
+    return int(match[1]) if match else 0
 
 
 def _groups(served: frozenset[str]) -> Iterator[Finding]:
-    wanted = (
+    required = (
         (KUBEVIRT.api_version, "KubeVirt", "it runs virtual machines", KUBEVIRT_INSTALL),
         (CDI.api_version, "CDI", "it imports and clones disks", CDI_INSTALL),
     )
-    for api_version, product, why, install in wanted:
+    for api_version, product, why, install in required:
         if api_version in served:
             continue
         group = api_version.partition("/")[0]
         others = sorted(v for v in served if v.startswith(f"{group}/"))
-        found = f" (it serves {', '.join(others)})" if others else ""
-        yield Finding(f"the API does not serve {api_version}{found}", f"{product}: {why}", f"install it: {install}")
+        hint = f" (it serves {', '.join(others)})" if others else ""
+        yield Finding(f"the API does not serve {api_version}{hint}", f"{product}: {why}", f"install it: {install}")

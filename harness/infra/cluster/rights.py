@@ -158,9 +158,9 @@ def rules(rights: Iterable[Right]) -> list[Json]:
             "apiGroups": [group],
             "resources": [about],
             **({"resourceNames": list(names)} if names else {}),
-            "verbs": sorted(wanted),
+            "verbs": sorted(allowed),
         }
-        for (group, about, names), wanted in sorted(verbs.items())
+        for (group, about, names), allowed in sorted(verbs.items())
     ]
 
 

@@ -188,10 +188,10 @@ def prober_pod(owner: Json, images: Images, seconds: float, *, address: str) -> 
 
 
 def _pod(
-    owner: Json, name: str, node: str, image: str, script: str, given: Mapping[str, str], seconds: float
+    owner: Json, name: str, node: str, image: str, script: str, environment: Mapping[str, str], seconds: float
 ) -> dict[str, Any]:
     meta = owner["metadata"]
-    variables = {"OPEN": str(OPEN), "CLOSED": str(CLOSED), **given}
+    variables = {"OPEN": str(OPEN), "CLOSED": str(CLOSED), **environment}
     container = {
         "name": "trial",
         "image": image,
@@ -247,23 +247,23 @@ def read_report(text: str) -> Report:
     A bridged machine has its pod's address and prefix. It asks by ARP for a neighbour within the prefix, else for the
     gateway; a gateway that the network plugin has written into the pod as a static entry is not in the machine.
     """
-    said = dict(line.partition("=")[::2] for line in text.splitlines() if "=" in line)
-    if said.get("open") != "yes":
+    report = dict(line.partition("=")[::2] for line in text.splitlines() if "=" in line)
+    if report.get("open") != "yes":
         return Report(None, None, "two pods on one node do not reach each other: " + (text.strip()[-200:] or "no word"))
     enforced = None
-    if said.get("still_open") == "yes":
-        enforced = {"yes": False, "no": True}.get(said.get("closed", ""))
-    found = re.search(r"inet (\S+)", said.get("address", ""))
-    if found is None:
+    if report.get("still_open") == "yes":
+        enforced = {"yes": False, "no": True}.get(report.get("closed", ""))
+    match = re.search(r"inet (\S+)", report.get("address", ""))
+    if match is None:
         return Report(None, enforced, "the image has no ip, or the pod no eth0")
-    prefix = ipaddress.ip_interface(found[1]).network
-    if ipaddress.ip_address(said["peer"]) in prefix:
-        return _told(said.get("link", ""), enforced, "the pod may not ask by ARP")
-    gateway = (re.search(r"via (\S+)", said.get("route", "")) or ["", ""])[1]
-    entry = re.search(rf"{re.escape(gateway)} lladdr \S+ (?:router )?([A-Z]+)", said.get("neighbours", ""))
+    prefix = ipaddress.ip_interface(match[1]).network
+    if ipaddress.ip_address(report["peer"]) in prefix:
+        return _told(report.get("link", ""), enforced, "the pod may not ask by ARP")
+    gateway = (re.search(r"via (\S+)", report.get("route", "")) or ["", ""])[1]
+    entry = re.search(rf"{re.escape(gateway)} lladdr \S+ (?:router )?([A-Z]+)", report.get("neighbours", ""))
     if gateway and entry:  # the pod has learned it, or was given it
         return Report(entry[1] != "PERMANENT", enforced)
-    return _told(said.get("gateway", ""), enforced, "the pod may not ask by ARP")
+    return _told(report.get("gateway", ""), enforced, "the pod may not ask by ARP")
 
 
 def _told(answer: str, enforced: bool | None, why: str) -> Report:
@@ -383,8 +383,8 @@ def _create(cluster: Cluster, pod: Json, deadline: Deadline) -> None:
 
 def _status(cluster: Cluster, pod: str, namespace: str) -> Json:
     """Return a pod's status; a role that lists pods need not allow to get one."""
-    found = (p for p in cluster.list(POD, namespace).items if p["metadata"]["name"] == pod)
-    status: Json = next(found, {}).get("status") or {}
+    pods = (p for p in cluster.list(POD, namespace).items if p["metadata"]["name"] == pod)
+    status: Json = next(pods, {}).get("status") or {}
     return status
 
 
@@ -397,9 +397,11 @@ def _address(cluster: Cluster, pod: Json) -> str | NotYet:
 
 def _waiting(status: Json) -> str:
     states = [c.get("state") or {} for c in status.get("containerStatuses") or []]
-    said = [f"{s['waiting'].get('reason')} {s['waiting'].get('message', '')}".strip() for s in states if "waiting" in s]
+    reasons = [
+        f"{s['waiting'].get('reason')} {s['waiting'].get('message', '')}".strip() for s in states if "waiting" in s
+    ]
     refused = " ".join(str(status[key]) for key in ("reason", "message") if status.get(key))
-    return "; ".join(said) or f"phase {status.get('phase', 'none')} {refused}".rstrip()
+    return "; ".join(reasons) or f"phase {status.get('phase', 'none')} {refused}".rstrip()
 
 
 def _outcome(cluster: Cluster, trial: NetworkTrial, pod: str) -> Report:
@@ -441,8 +443,8 @@ def known(groups: Collection[str], images: Collection[str]) -> Known:
     for group, name in GROUPS.items():
         if group in groups:
             return Known(name, enforces=True)
-    seen = list(_by_images(sorted(images)))
-    return next((one for one in seen if one.enforces), seen[0] if seen else Known())
+    plugins = list(_by_images(sorted(images)))
+    return next((plugin for plugin in plugins if plugin.enforces), plugins[0] if plugins else Known())
 
 
 def _by_images(images: Iterable[str]) -> Iterator[Known]:
@@ -491,8 +493,8 @@ def check_network(
         trial: how to try it; None: not at all, and then nothing is said about isolation.
         bridged, isolated: whether machines are bridged to the pod network, and each cell gets a NetworkPolicy.
     """
-    seen = _seen(cluster, trial)
-    report = seen if isinstance(seen, Report) else Report(None, None, seen.why)
+    observed = _seen(cluster, trial)
+    report = observed if isinstance(observed, Report) else Report(None, None, observed.why)
     yield from check_plugin(cluster, served, report.bridged if bridged else None)
     if not report.why and report.bridged is None and report.enforced is None:
         return  # nothing was to be tried
@@ -504,7 +506,9 @@ def check_network(
             "with kindnet, which this cluster has, and ptp they do only if nodes answer ARP for their pods"
             if kindnet
             else "on some network plugins they do not, and `portforward` times out",
-            seen.remedy if isinstance(seen, NotTried) else "try a single machine first: vmatrix run --tier single",
+            observed.remedy
+            if isinstance(observed, NotTried)
+            else "try a single machine first: vmatrix run --tier single",
             fatal=False,
         )
     if isolated:

@@ -93,8 +93,8 @@ def found(index: int) -> list[str]:
     Raises:
         CommandFailed: the kernel does not tell, so nobody knows.
     """
-    wanted = f"table {FAMILY} {table_of(index)}"
-    return [line for line in _listed("tables", check=os.geteuid() == 0).splitlines() if line == wanted]
+    table = f"table {FAMILY} {table_of(index)}"
+    return [line for line in _listed("tables", check=os.geteuid() == 0).splitlines() if line == table]
 
 
 def remove(index: int) -> None:
@@ -127,14 +127,14 @@ def dropping_tables(ruleset: str, index: int) -> list[str]:
     """
     items = [item for item in json.loads(ruleset or "{}").get("nftables", []) if not _ours(item, index)]
     dropping = {(rule["family"], rule["table"]) for item in items if (rule := item.get("rule")) and _drops(rule)}
-    found = [
+    tables = [
         f"nftables: table {chain['family']} {chain['table']}, chain {chain['name']}"
         for chain in (item["chain"] for item in items if "chain" in item)
         if chain.get("hook") in {"prerouting", "input"} and chain["family"] in {"ip", "ip6", "inet", "netdev"}
         if chain.get("policy") == "drop" or (chain["family"], chain["table"]) in dropping
     ]
     legacy = LEGACY.read_text(encoding="utf-8").split() if LEGACY.exists() else []
-    return found + [f"iptables-legacy: table {table}" for table in legacy]
+    return tables + [f"iptables-legacy: table {table}" for table in legacy]
 
 
 def let_guests_through(ruleset: str, names: Names) -> str:

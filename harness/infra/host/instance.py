@@ -61,8 +61,8 @@ class Occupant(ABC):
 
     def lacking(self) -> list[Finding]:
         """Return what this host lacks to start what does not run; nothing is asked where nothing is to be started."""
-        found = self.host.record
-        whole = found is not None and found.usable and not self.host.dead(self.programs(found.index))
+        record = self.host.record
+        whole = record is not None and record.usable and not self.host.dead(self.programs(record.index))
         return [] if whole else list(self.findings())
 
     def machines_here(self) -> bool:
@@ -97,9 +97,9 @@ class HostInstance:
 
     def index(self) -> int:
         """Return the instance's index. Raises InfraError when it is not up."""
-        if (found := self.record) is None:
+        if (record := self.record) is None:
             raise not_up(self.provider, self.layout.name, InfraError)
-        return found.index
+        return record.index
 
     @contextmanager
     def coming_up(self, occupant: Occupant, *, workers: int = 0) -> Iterator[int]:
@@ -119,14 +119,14 @@ class HostInstance:
         if not layout.root.exists():
             raise_if_any(occupant.findings())
         with self._locked():
-            found = self.record
-            if layout.root.exists() and (found is None or not found.usable):
+            record = self.record
+            if layout.root.exists() and (record is None or not record.usable):
                 occupant.remove()
-                found = None
-            if found is not None and self.dead(occupant.programs(found.index)):
+                record = None
+            if record is not None and self.dead(occupant.programs(record.index)):
                 raise_if_any(occupant.findings())
             self.config.prepare()
-            index = (found or folder.claim(layout, workers)).index
+            index = (record or folder.claim(layout, workers)).index
             raise_inotify_limit()
             network.ensure_bridge(index, layout)
             if occupant.machines_here():
@@ -162,13 +162,13 @@ class HostInstance:
 
     def has_pods(self) -> None:
         """Note that the instance has a machine that runs pods, so that each repair looks after it."""
-        if (found := self.record) is not None:
-            layout.save_record(self.layout, replace(found, pods=True))
+        if (record := self.record) is not None:
+            layout.save_record(self.layout, replace(record, pods=True))
 
     def stop_making_machines(self) -> None:
         """Note that the instance is ending, and end the program that makes machines."""
-        if (found := self.record) is not None:
-            layout.save_record(self.layout, replace(found, ending=True))
+        if (record := self.record) is not None:
+            layout.save_record(self.layout, replace(record, ending=True))
         processes.take_down(self.layout, [program.KUBEVIRT], grace=program.KUBEVIRT_GRACE)
         kill_marked(self.layout, containing=program.KUBEVIRT_MODULE)
 
@@ -211,13 +211,13 @@ class HostInstance:
 
     def status(self, occupant: Occupant) -> InstanceStatus:
         """Look at the instance."""
-        found = self.record
-        seen = status.look(self.layout, occupant.programs(found.index) if found is not None else ())
-        if found is None or not occupant.machines_here() or firewall.holds(found.index):
-            return seen
-        table = f"table {firewall.FAMILY} {firewall.table_of(found.index)}"
+        record = self.record
+        looked = status.look(self.layout, occupant.programs(record.index) if record is not None else ())
+        if record is None or not occupant.machines_here() or firewall.holds(record.index):
+            return looked
+        table = f"table {firewall.FAMILY} {firewall.table_of(record.index)}"
         row = ProgramStatus("packet filter", None, 0, 0, f"{table} is not whole: guests may reach more of this host")
-        return replace(seen, state=State.BROKEN, programs=(*seen.programs, row))
+        return replace(looked, state=State.BROKEN, programs=(*looked.programs, row))
 
     def describe(self, server: str) -> Mapping[str, Any]:
         """Return addresses, directories and programs with their process ids. `server`: the URL of the API."""
@@ -310,24 +310,26 @@ class Keeper:
     def _revive(self, dead: list[str]) -> None:
         """Start programs again; give them up when that was done too often, or they do not come up."""
         layout, named = self._occupant.layout, ", ".join(dead)
-        said = processes.last_words(layout, dead)
+        last_words = processes.last_words(layout, dead)
         if not self._left:
-            self._abandon(dead, f"programs of the instance were started again {self._most} times in this run", said)
+            self._abandon(
+                dead, f"programs of the instance were started again {self._most} times in this run", last_words
+            )
             return
         self._left -= 1
         host, index = self._occupant.host, self._occupant.host.index()
-        wanted = [replace(p, after=_among(p.after, dead)) for p in self._occupant.programs(index) if p.name in dead]
+        programs = [replace(p, after=_among(p.after, dead)) for p in self._occupant.programs(index) if p.name in dead]
         try:
-            processes.bring_up(layout, wanted, deadline=Deadline.after(host.config.up_seconds))
+            processes.bring_up(layout, programs, deadline=Deadline.after(host.config.up_seconds))
         except VmatrixError as error:
-            self._abandon(dead, error.summary, f"{said}\n{error.detail}")
+            self._abandon(dead, error.summary, f"{last_words}\n{error.detail}")
             return
-        self._tell(f"{named} of instance {layout.name} ended and was started again\n{said}")
+        self._tell(f"{named} of instance {layout.name} ended and was started again\n{last_words}")
 
-    def _abandon(self, dead: list[str], why: str, said: str) -> None:
+    def _abandon(self, dead: list[str], why: str, last_words: str) -> None:
         self._given_up |= dict.fromkeys(dead, why)
         processes.give_up(self._occupant.layout, self._given_up)
-        self._tell(f"{', '.join(dead)} of instance {self._occupant.layout.name} ended: {why}\n{said}")
+        self._tell(f"{', '.join(dead)} of instance {self._occupant.layout.name} ended: {why}\n{last_words}")
 
 
 def _among(names: tuple[str, ...], dead: list[str]) -> tuple[str, ...]:

@@ -209,8 +209,8 @@ def _owner(bridge: str) -> str | None:
 
 def _show(*words: str) -> list[dict[str, Any]]:
     done = proc.run(["ip", "-json", *words], timeout=SECONDS)
-    found: list[dict[str, Any]] = json.loads(done.stdout or "[]")
-    return found
+    entries: list[dict[str, Any]] = json.loads(done.stdout or "[]")
+    return entries
 
 
 def _ip(*words: str) -> None:

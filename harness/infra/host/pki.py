@@ -87,9 +87,9 @@ def ensure(folder: Path, *, addresses: Sequence[str], names: Sequence[str], node
         if not _fits(issued(folder, authority), None, authority, frozenset()):
             _make_authority(folder, authority)
             renewed.add(authority)
-    wanted = frozenset(addresses) | frozenset(names)
+    names_wanted = frozenset(addresses) | frozenset(names)
     for leaf in leaves(node):
-        expected = wanted | frozenset(leaf.names) if leaf.server else frozenset()
+        expected = names_wanted | frozenset(leaf.names) if leaf.server else frozenset()
         files = issued(folder, leaf.stem)
         if leaf.issuer in renewed or not _fits(files, issued(folder, leaf.issuer), leaf.common_name, expected):
             _make_leaf(folder, leaf, (*addresses, *names, *leaf.names))
@@ -178,7 +178,7 @@ def _chosen_namespace(path: Path, context: str) -> dict[str, str]:
     """Return the namespace of a context in a file, if there is one; nothing of a file that is damaged."""
     try:
         known = yaml.safe_load(path.read_text(encoding="utf-8"))["contexts"]
-        chosen = next((one["context"]["namespace"] for one in known if one["name"] == context), None)
+        chosen = next((entry["context"]["namespace"] for entry in known if entry["name"] == context), None)
     except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError):
         return {}
     return {"namespace": str(chosen)} if chosen else {}

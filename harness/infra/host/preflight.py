@@ -351,10 +351,10 @@ def check_python(version: tuple[int, ...] = sys.version_info[:2], system: str = 
     if system != "Linux":
         answer.append(Finding(f"this is {system}", "machines are Linux containers", "use a Linux host"))
     if version < PYTHON:
-        seen, wanted = (".".join(str(v) for v in numbers) for numbers in (version, PYTHON))
+        running, least = (".".join(str(v) for v in numbers) for numbers in (version, PYTHON))
         answer.append(
             Finding(
-                f"this is Python {seen}", f"Python {wanted} or later is needed", f"apt-get install -y python{wanted}"
+                f"this is Python {running}", f"Python {least} or later is needed", f"apt-get install -y python{least}"
             )
         )
     return answer
@@ -367,11 +367,11 @@ def check_programs(*, needs_build: bool = True) -> list[Finding]:
     """
     if few := check_open_files():  # no program could be started: each would look as if it were missing
         return few
-    wanted = [*PROGRAMS, *((*BUILDERS, COMPILER) if needs_build else ())]
-    lacking = unmet(wanted)
+    required = [*PROGRAMS, *((*BUILDERS, COMPILER) if needs_build else ())]
+    lacking = unmet(required)
     if not lacking and os.geteuid() == 0:
         lacking = unmet(KERNEL)
-    return [Finding(f"no {r.what}" if r in wanted else f"{r.what} is missing", r.why, r.remedy) for r in lacking]
+    return [Finding(f"no {r.what}" if r in required else f"{r.what} is missing", r.why, r.remedy) for r in lacking]
 
 
 OPEN_FILES = 64  # with which every command begins; runs of many cells take more
@@ -393,22 +393,22 @@ def check_inotify(
 
     Too few instances or watches show as "too many open files". `limits`: by name, what is advised and what is required.
     """
-    seen = {name: int((folder / name).read_text(encoding="utf-8")) for name in limits}
+    current = {name: int((folder / name).read_text(encoding="utf-8")) for name in limits}
     return [
         Finding(
-            f"fs.inotify.{name} is {seen[name]}",
+            f"fs.inotify.{name} is {current[name]}",
             "all machines share it; with many machines systemd, kubelet and containerd fail: too many open files",
             f"sysctl -w fs.inotify.{name}={advised}",
-            fatal=seen[name] < required,
+            fatal=current[name] < required,
         )
         for name, (advised, required) in limits.items()
-        if seen[name] < advised
+        if current[name] < advised
     ]
 
 
-def check_ports(wanted: Mapping[str, Collection[int]], address: str | None = None) -> list[Finding]:
+def check_ports(ports: Mapping[str, Collection[int]], address: str | None = None) -> list[Finding]:
     """Require ports to be free at an address (None: at one that does not exist yet, so that only wildcards matter)."""
-    each = [(program, port) for program, numbers in wanted.items() for port in numbers]
+    each = [(program, port) for program, numbers in ports.items() for port in numbers]
     taken = [(program, port) for program, port in each if not port_is_free(address or NOWHERE, port)]
     return [
         Finding(

@@ -139,15 +139,15 @@ class Marked:
 def marked(layout: Layout) -> list[Marked]:
     """Return the processes that carry the instance's marker; guests' processes do not, their nspawn does."""
     marker = f"{MARKER}={layout.root}".encode()
-    found: list[Marked] = []
+    processes: list[Marked] = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if marker in (folder / "environ").read_bytes().split(b"\0"):
                 command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-                found.append(Marked(int(folder.name), command[:160]))
+                processes.append(Marked(int(folder.name), command[:160]))
         except OSError:  # it ended while we looked, or it is a kernel thread
             continue
-    return [p for p in found if p.pid != os.getpid() and p.command]
+    return [p for p in processes if p.pid != os.getpid() and p.command]
 
 
 def kill_marked(layout: Layout, *, containing: str = "") -> None:
@@ -185,8 +185,8 @@ class InstanceParts:
 
     def dead(self) -> list[str]:
         """Return those that ended; none of an instance that is being removed."""
-        found = layout.load_record(self.layout)
-        if found is None or not found.usable:
+        record = layout.load_record(self.layout)
+        if record is None or not record.usable:
             return []
         return [name for name in recorded(self.layout) if not runs(self.layout, name)]
 
@@ -214,10 +214,10 @@ def describe_ended_programs(layout: Layout, names: Sequence[str]) -> str:
     """Return that programs are dead, with the last lines of each, to be read below something else."""
     if not names:
         return ""
-    said = (
+    text = (
         f"dead: {', '.join(names)} of instance {layout.name} (vmatrix infra up --infra-name {layout.name} starts them)"
     )
-    return f"{said}\n{last_words(layout, names)}"
+    return f"{text}\n{last_words(layout, names)}"
 
 
 def last_words(layout: Layout, names: Sequence[str]) -> str:
@@ -237,7 +237,7 @@ def give_up(layout: Layout, why: dict[str, str]) -> None:
 def read_given_up(layout: Layout) -> dict[str, str]:
     """Return which programs were given up, and why."""
     try:
-        found = json.loads(layout.given_up.read_text(encoding="utf-8"))
+        record = json.loads(layout.given_up.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return {str(name): str(why) for name, why in found.items()} if isinstance(found, dict) else {}
+    return {str(name): str(why) for name, why in record.items()} if isinstance(record, dict) else {}

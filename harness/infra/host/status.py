@@ -63,8 +63,8 @@ def cgroups(layout: Layout, index: int | None) -> list[str]:
         return []
     prefix = f"{bridge_of(index)}-"
     roots = {_unescape(w[4]) for w in (line.split() for line in _lines(Path("/proc/self/mountinfo"))) if _is_cgroup(w)}
-    found = {str(path) for root in roots for path in _folders(Path(root), prefix)}
-    return sorted(found, key=len, reverse=True)
+    folders = {str(path) for root in roots for path in _folders(Path(root), prefix)}
+    return sorted(folders, key=len, reverse=True)
 
 
 def namespaces(index: int | None) -> list[str]:
@@ -166,20 +166,25 @@ def look(layout: Layout, programs: Sequence[HostProgram]) -> InstanceStatus:
     if load_record(layout) is None:
         left = leftovers(layout, find_index(layout))
         return InstanceStatus(State.BROKEN if left else State.DOWN, leftovers=tuple(left))
-    seen = tuple(_program(layout, program) for program in programs)
-    state = State.BROKEN if any(program.problem for program in seen) else State.UP
+    program_states = tuple(_program(layout, program) for program in programs)
+    state = State.BROKEN if any(program.problem for program in program_states) else State.UP
     answered = _api(layout)
-    found = InstanceStatus(
-        state, seen, answered.kubevirt, answered.cdi, machines=answered.machines, disk_mib=_disk_mib(layout.root)
+    instance = InstanceStatus(
+        state,
+        program_states,
+        answered.kubevirt,
+        answered.cdi,
+        machines=answered.machines,
+        disk_mib=_disk_mib(layout.root),
     )
-    return with_problems(found, answered.problems)
+    return with_problems(instance, answered.problems)
 
 
-def with_problems(seen: InstanceStatus, problems: Sequence[str]) -> InstanceStatus:
+def with_problems(instance: InstanceStatus, problems: Sequence[str]) -> InstanceStatus:
     """Return the status with more problems: with one, an instance is broken."""
     if not problems:
-        return seen
-    return replace(seen, state=State.BROKEN, problems=(*seen.problems, *problems))
+        return instance
+    return replace(instance, state=State.BROKEN, problems=(*instance.problems, *problems))
 
 
 def _disk_mib(folder: Path) -> int:

@@ -156,14 +156,14 @@ def wanted(layout: Layout, config: KindConfig) -> Made:
     Raises:
         BadInput: it exists with another KubeVirt, Kubernetes version or number of workers than is asked for.
     """
-    found = load_record(layout)
-    if found is None:
+    record = load_record(layout)
+    if record is None:
         kubevirt, kvm = config.kubevirt or "release", config.kvm or "auto"
         return Made(kubevirt, config.version, kvm, config.releases, workers=config.workers or 0)
     asked: tuple[tuple[str, object, object], ...] = (
-        ("--kubevirt", found.kubevirt, config.kubevirt),
-        ("Kubernetes", found.version, config.version),
-        ("--workers", found.workers, config.workers),
+        ("--kubevirt", record.kubevirt, config.kubevirt),
+        ("Kubernetes", record.version, config.version),
+        ("--workers", record.workers, config.workers),
     )
     for what, made, other in asked:
         if other not in (None, made):
@@ -171,7 +171,7 @@ def wanted(layout: Layout, config: KindConfig) -> Made:
                 f"instance {layout.name} was made with {what} {made}, not {other}",
                 hint=f"vmatrix infra down --provider kind --infra-name {layout.name}, then up again",
             )
-    return replace(found, kvm=config.kvm or found.kvm, releases=config.releases or found.releases)
+    return replace(record, kvm=config.kvm or record.kvm, releases=config.releases or record.releases)
 
 
 CERTS_FOLDER = "/etc/containerd/certs.d"  # containerd reads it at each pull
@@ -420,8 +420,8 @@ def node_places(cluster: Cluster, names: Collection[str], seconds: float) -> dic
     """Return the places of nodes by name, once all have one. Raises TimedOut."""
 
     def probe() -> dict[str, NodePlace] | NotYet:
-        found = {node["metadata"]["name"]: node for node in cluster.list(NODE).items}
-        known = {name: _place(found[name]) for name in names if name in found}
+        nodes = {node["metadata"]["name"]: node for node in cluster.list(NODE).items}
+        known = {name: _place(nodes[name]) for name in names if name in nodes}
         lacking = [name for name in names if known.get(name) is None]
         return NotYet(f"{', '.join(lacking)} have none") if lacking else {n: p for n, p in known.items() if p}
 
@@ -431,7 +431,7 @@ def node_places(cluster: Cluster, names: Collection[str], seconds: float) -> dic
 
 def _place(node: Json) -> NodePlace | None:
     addresses = dig(node, "status", "addresses") or ()
-    address = next((one["address"] for one in addresses if one["type"] == "InternalIP"), None)
+    address = next((entry["address"] for entry in addresses if entry["type"] == "InternalIP"), None)
     pods = dig(node, "spec", "podCIDR")
     return NodePlace(str(address), str(pods)) if address and pods else None
 

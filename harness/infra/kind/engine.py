@@ -69,17 +69,17 @@ class Engine:
 
     def containers(self, cluster: str) -> list[Mapping[str, Any]]:
         """Return the containers of a kind cluster: their `Id`, `Name` and `State`, as the engine describes them."""
-        found = self._run("ps", "--all", "--quiet", "--filter", f"label={CLUSTER_LABEL}={cluster}").stdout.split()
-        if not found:
+        ids = self._run("ps", "--all", "--quiet", "--filter", f"label={CLUSTER_LABEL}={cluster}").stdout.split()
+        if not ids:
             return []
-        described = self._run("inspect", *found, check=False).stdout  # one may have gone meanwhile
+        described = self._run("inspect", *ids, check=False).stdout  # one may have gone meanwhile
         return list(json.loads(described or "[]"))
 
     def remove_containers(self, cluster: str) -> None:
         """Remove a kind cluster's containers with their volumes, running or not; none is fine."""
-        found = [str(c["Id"]) for c in self.containers(cluster)]
-        if found:
-            self._run("rm", "--force", "--volumes", *found, check=False, seconds=REMOVE_SECONDS)
+        ids = [str(c["Id"]) for c in self.containers(cluster)]
+        if ids:
+            self._run("rm", "--force", "--volumes", *ids, check=False, seconds=REMOVE_SECONDS)
 
     def remove_network(self, name: str) -> None:
         """Remove a network if it exists."""
@@ -104,22 +104,22 @@ class EngineSearch:
 
 def find() -> EngineSearch:
     """Ask every client on PATH for an engine; the first that answers is taken, Docker before podman."""
-    said: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for client in CLIENTS:
         program = shutil.which(client)
         if program is None:
-            said[client] = "not installed"
+            reasons[client] = "not installed"
             continue
         try:
             done = proc.run([program, "info", "--format", "{{json .}}"], timeout=ASK_SECONDS, check=False)
         except proc.CommandFailed as failure:
-            said[client] = failure.summary
+            reasons[client] = failure.summary
             continue
         engine, why = read_info(client, Path(program), done.stdout)
         if engine is not None:
             return EngineSearch(engine)
-        said[client] = why or (done.stderr.strip() or "does not answer").splitlines()[-1]
-    return EngineSearch(None, said)
+        reasons[client] = why or (done.stderr.strip() or "does not answer").splitlines()[-1]
+    return EngineSearch(None, reasons)
 
 
 def read_info(client: str, program: Path, text: str) -> tuple[Engine | None, str]:
@@ -136,10 +136,10 @@ def read_info(client: str, program: Path, text: str) -> tuple[Engine | None, str
     return Engine(client, program, str(info["ServerVersion"]), str(info.get("CgroupVersion", "1")) == "2"), ""
 
 
-def missing(said: Mapping[str, str]) -> Finding:
+def missing(reasons: Mapping[str, str]) -> Finding:
     """Return the finding that no engine answers."""
-    installed: Sequence[str] = [client for client, what in said.items() if what != "not installed"]
-    heard = "; ".join(f"{client}: {what}" for client, what in said.items())
+    installed: Sequence[str] = [client for client, what in reasons.items() if what != "not installed"]
+    heard = "; ".join(f"{client}: {what}" for client, what in reasons.items())
     start = f"start it: systemctl start {installed[0]}" if installed else "apt-get install --yes docker.io"
     if installed == ["podman"]:
         start = "run it as root, as vmatrix runs: sudo podman info"
@@ -176,14 +176,14 @@ def check(
         memory_mib: what machines need besides.
         find: looks for a container engine.
     """
-    found = find()
+    engine = find()
     ports = {name: PORTS[name] for name in programs if embedded or name != "kubevirt"}
     memory = NODE_MIB + (preflight.CONTROL_PLANE_MIB if embedded else RELEASE_MIB) + memory_mib
     return [
         *preflight.check_root(),
         *preflight.check_python(),
         *(preflight.check_programs(needs_build=builds_node) if embedded or builds_node else []),
-        *([missing(found.said)] if found.engine is None else []),
+        *([missing(engine.said)] if engine.engine is None else []),
         *preflight.check_inotify(INOTIFY),
         *check_cgroups(),
         *check_modules(),

@@ -88,10 +88,10 @@ def read(trial: Trial) -> Verdict:
     if status is None:
         return Verdict(KvmState.UNKNOWN, f"cannot be judged: this host is too busy for the trial to get to {missing}")
     if status != 0:
-        said = lines[-1] if lines else "nothing"
-        return Verdict(KvmState.UNKNOWN, f"cannot be judged: the trial ended with status {status} ({said})")
-    said = lines[-1] if lines and lines[-1] not in vmm.STAGES else "its guest saw wrong values"
-    return Verdict(KvmState.BROKEN, f"does not run virtual machines: they fail at {missing} ({said})")
+        message = lines[-1] if lines else "nothing"
+        return Verdict(KvmState.UNKNOWN, f"cannot be judged: the trial ended with status {status} ({message})")
+    message = lines[-1] if lines and lines[-1] not in vmm.STAGES else "its guest saw wrong values"
+    return Verdict(KvmState.BROKEN, f"does not run virtual machines: they fail at {missing} ({message})")
 
 
 DEVICE = Path("/dev/kvm")
@@ -119,21 +119,21 @@ def judge_kvm(
         return Verdict(KvmState.UNKNOWN, f"cannot be judged on {machine}: the trial is a program for {MACHINE}")
     kept = kept or paths.cache_dir() / "kvm.json"
     key = _key(device)
-    found = _remembered(kept, key)
-    if found is None:
-        found = read((run or try_out)(device))
-        if found.state is not KvmState.UNKNOWN:
+    verdict = _remembered(kept, key)
+    if verdict is None:
+        verdict = read((run or try_out)(device))
+        if verdict.state is not KvmState.UNKNOWN:
             kept.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(kept, json.dumps({"key": key, **asdict(found)}) + "\n")
-    return found
+            write_atomically(kept, json.dumps({"key": key, **asdict(verdict)}) + "\n")
+    return verdict
 
 
 def _key(device: Path) -> dict[str, object]:
     """Return what a verdict holds for: this boot of the host, this device node, this guest."""
-    seen = device.stat()
+    status = device.stat()
     return {
         "boot": boot_id(),
-        "device": [str(device), seen.st_rdev, seen.st_ino, seen.st_ctime_ns],
+        "device": [str(device), status.st_rdev, status.st_ino, status.st_ctime_ns],
         "guest": vmm.digest(),
     }
 
@@ -165,31 +165,31 @@ def choose_kvm(setting: Kvm, look: Callable[[], Verdict] = judge_kvm) -> KvmChoi
         return KvmChoice(True, "/dev/kvm is used, whether it works or not (--kvm use)")
     if setting == "hide":
         return KvmChoice(False, "/dev/kvm is hidden from the node (--kvm hide): processors are emulated")
-    found = look()
-    if found.usable:
-        return KvmChoice(True, f"/dev/kvm {found.why}")
-    hidden = "" if found.state is KvmState.ABSENT else "it is hidden from the node, and "
-    return KvmChoice(False, f"/dev/kvm {found.why}; {hidden}processors are emulated")
+    verdict = look()
+    if verdict.usable:
+        return KvmChoice(True, f"/dev/kvm {verdict.why}")
+    hidden = "" if verdict.state is KvmState.ABSENT else "it is hidden from the node, and "
+    return KvmChoice(False, f"/dev/kvm {verdict.why}; {hidden}processors are emulated")
 
 
 def kvm_findings(setting: Kvm, look: Callable[[], Verdict] = judge_kvm) -> list[Finding]:
     """Return what of this host's KVM a person should know before an instance is made."""
     if setting == "hide":
         return []
-    found = look()
+    verdict = look()
     if setting == "use":
-        return [] if found.usable else [_forced(found)]
-    if found.usable:
+        return [] if verdict.usable else [_forced(verdict)]
+    if verdict.usable:
         return []
-    force = "" if found.state is KvmState.ABSENT else "; --kvm use forces it"
-    return [Finding(f"/dev/kvm {found.why}", SLOW, f"{FASTER}{force}", fatal=False)]
+    force = "" if verdict.state is KvmState.ABSENT else "; --kvm use forces it"
+    return [Finding(f"/dev/kvm {verdict.why}", SLOW, f"{FASTER}{force}", fatal=False)]
 
 
-def _forced(found: Verdict) -> Finding:
+def _forced(verdict: Verdict) -> Finding:
     """Return the finding on a KVM that is to be used and is not known to work; one that is not there cannot be."""
-    absent = found.state is KvmState.ABSENT
+    absent = verdict.state is KvmState.ABSENT
     why = "KubeVirt is to use it (--kvm use)" if absent else "machines print nothing, and time out (--kvm use)"
-    return Finding(f"/dev/kvm {found.why}", why, "choose --kvm auto", fatal=absent)
+    return Finding(f"/dev/kvm {verdict.why}", why, "choose --kvm auto", fatal=absent)
 
 
 HANDLERS = "kubevirt.io=virt-handler"

@@ -174,9 +174,9 @@ def pin(file: Path) -> Iterator[tuple[Manifest, str]]:
     """
     while missing := load(file).missing():
         at, manifest = missing[0]
-        found = hashlib.sha256(_download(manifest.url)).hexdigest()
+        digest = hashlib.sha256(_download(manifest.url)).hexdigest()
         before = file.read_bytes()
-        write_atomically(file, with_checksum(before.decode("utf-8"), at, found).encode())
+        write_atomically(file, with_checksum(before.decode("utf-8"), at, digest).encode())
         try:
             written = at not in dict(load(file).missing())
         except BadInput:
@@ -187,7 +187,7 @@ def pin(file: Path) -> Iterator[tuple[Manifest, str]]:
                 f"{file}: {'.'.join(at)} is written in a form that cannot be pinned",
                 hint=f'write it as {{url: {manifest.url}, sha256: ""}} on one line',
             )
-        yield manifest, found
+        yield manifest, digest
 
 
 def with_checksum(text: str, at: tuple[str, str], checksum: str) -> str:
@@ -256,10 +256,10 @@ def obtain(manifest: Manifest, cache: Path | None = None) -> str:
     if kept.is_file() and hashlib.sha256(kept.read_bytes()).hexdigest() == manifest.sha256:
         return kept.read_text(encoding="utf-8")
     content = _download(manifest.url)
-    found = hashlib.sha256(content).hexdigest()
-    if found != manifest.sha256:
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != manifest.sha256:
         raise InfraError(
-            f"{manifest.url} has the wrong checksum: expected sha256 {manifest.sha256}, got {found}",
+            f"{manifest.url} has the wrong checksum: expected sha256 {manifest.sha256}, got {digest}",
             hint="nothing was installed; check with the project why the release changed before you pin it again",
         )
     folder.mkdir(parents=True, exist_ok=True)

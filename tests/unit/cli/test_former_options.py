@@ -179,8 +179,8 @@ def test_kubectl_keeps_its_own_options(
     taken: list[tuple[dict[str, Any], str, list[str]]] = []
     names = ("namespace", "provider", "kubeconfig", "infra_name", "access")
 
-    def command(given: options.Given, context: typer.Context, cell: reach.Cell) -> None:
-        taken.append(({k: v for k, v in given.items() if v is not None}, cell, context.args))
+    def command(shared: options.SharedOptions, context: typer.Context, cell: reach.Cell) -> None:
+        taken.append(({k: v for k, v in shared.items() if v is not None}, cell, context.args))
 
     made = typer.Typer()
     made.command()(lambda: None)

@@ -15,7 +15,7 @@ import yaml
 from typer.testing import CliRunner
 
 from harness.cli import app, options
-from harness.cli.options import Given, takes
+from harness.cli.options import SharedOptions, takes
 from harness.paths import PROJECT, project_dir
 from harness.rundir import RunDir
 from harness.spec.options import OPTIONS, OTHER_NAMES, RUN, SETTINGS
@@ -40,9 +40,9 @@ def made() -> tuple[typer.Typer, list[Any]]:
 
     @own.command()
     @takes("provider", "max_cpus", "keep_on_failure")
-    def work(given: Given, wanted: Wanted, word: Annotated[str, typer.Argument(help="A word.")]) -> None:
+    def work(shared: SharedOptions, wanted: Wanted, word: Annotated[str, typer.Argument(help="A word.")]) -> None:
         """Do it."""
-        calls.append((dict(given), wanted, word))
+        calls.append((dict(shared), wanted, word))
 
     return own, calls
 
