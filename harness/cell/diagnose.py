@@ -78,13 +78,13 @@ def _survive(job: Callable[[], list[Path]]) -> list[Path]:
 
 def _objects(cluster: Cluster, place: Place, path: Path) -> list[Path]:
     own = None if place.shared else cluster.get(NAMESPACE, place.namespace)
-    found: list[Json] = [own] if own is not None else []
+    objects: list[Json] = [own] if own is not None else []
     for resource in OBJECTS:
-        found += cluster.list(resource, place.namespace, labels=place.selector).items
-    found += () if place.shared else finalizers.objects(cluster, place.namespace)
-    for obj in found:
+        objects += cluster.list(resource, place.namespace, labels=place.selector).items
+    objects += () if place.shared else finalizers.objects(cluster, place.namespace)
+    for obj in objects:
         obj["metadata"].pop("managedFields", None)
-    path.write_text(yaml.safe_dump_all(found, sort_keys=False, width=200), encoding="utf-8")
+    path.write_text(yaml.safe_dump_all(objects, sort_keys=False, width=200), encoding="utf-8")
     return [path]
 
 

@@ -80,16 +80,16 @@ def described(cluster: Cluster, namespace: str) -> Iterator[str]:
 
 
 def _annotation(cluster: Cluster, namespace: str) -> str | None:
-    found: str | None = dig(cluster.get(NAMESPACE, namespace), "metadata", "annotations", DECLARED_KINDS)
-    return found
+    annotation: str | None = dig(cluster.get(NAMESPACE, namespace), "metadata", "annotations", DECLARED_KINDS)
+    return annotation
 
 
 def _kinds(cluster: Cluster, namespace: str) -> Iterator[Resource]:
     for name in filter(None, (_annotation(cluster, namespace) or "").split(",")):
-        found = cluster.get(CRD, name)
-        if found is None or dig(found, "spec", "scope") != "Namespaced":
+        definition = cluster.get(CRD, name)
+        if definition is None or dig(definition, "spec", "scope") != "Namespaced":
             continue
-        spec = found["spec"]
+        spec = definition["spec"]
         version = next((each["name"] for each in spec["versions"] if each.get("storage")), None)
         if version is not None:
             yield Resource(spec["group"], version, spec["names"]["plural"], spec["names"]["kind"])

@@ -99,9 +99,9 @@ class DiskWatch:
         self._refuse_another(volume)
         status = volume.get("status") or {}
         self.phase = str(status.get("phase") or "")
-        seen = (self.phase, str(status.get("progress") or ""), int(status.get("restartCount") or 0))
-        if seen != self._seen:
-            self._seen, self._seen_at = seen, time.monotonic()
+        progress = (self.phase, str(status.get("progress") or ""), int(status.get("restartCount") or 0))
+        if progress != self._seen:
+            self._seen, self._seen_at = progress, time.monotonic()
         if self.phase == "Succeeded":
             return True
         if hopeless(volume):
@@ -109,7 +109,7 @@ class DiskWatch:
         if not self.waits_for_machine:
             self._refuse_trouble(volume)
             self._refuse_stalled(volume)
-        return NotYet(f"{self.phase or 'new'} {seen[1]}".strip())
+        return NotYet(f"{self.phase or 'new'} {progress[1]}".strip())
 
     def failure(self, volume: Json) -> VmatrixError:
         """Return why an import has failed, in the importer's own words."""
@@ -228,10 +228,10 @@ def snapshot_of(site: Site, name: str) -> Origin | None:
         None where the class clones otherwise, or the snapshot cannot be had.
     """
     try:
-        wanted = _snapshot_class(site, name)
-        if wanted is None:
+        snapshot_class = _snapshot_class(site, name)
+        if snapshot_class is None:
             return None
-        _ensure_snapshot(site, name, wanted)
+        _ensure_snapshot(site, name, snapshot_class)
         spec = {"source": {"snapshot": {"namespace": site.images_namespace, "name": name}}}
         site.cluster.create_if_absent(
             DATA_SOURCE, DATA_SOURCE.manifest(name, site.images_namespace, labels=LABELS, spec=spec)
@@ -346,8 +346,8 @@ def _begin(site: Site, image: GoldenImage) -> bool:
         if "already exists" in refused.message:  # CDI: a claim of that name is there, of an import that was removed
             return False
         raise
-    found = site.cluster.get(DATA_VOLUME, image.name, namespace)
-    return found is not None and not hopeless(found)
+    volume = site.cluster.get(DATA_VOLUME, image.name, namespace)
+    return volume is not None and not hopeless(volume)
 
 
 def _exhausted(site: Site, image: GoldenImage) -> Exception:

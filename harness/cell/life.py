@@ -49,7 +49,7 @@ def of_machines(machines: Sequence[Machine], private_key: Path) -> list[Pressure
     if not machines:
         return []
     with ThreadPoolExecutor(len(machines)) as pool:
-        return [one for one in pool.map(ask, machines) if one is not None]
+        return [answer for answer in pool.map(ask, machines) if answer is not None]
 
 
 def overload(machines: Sequence[Machine], private_key: Path) -> str:
@@ -57,7 +57,7 @@ def overload(machines: Sequence[Machine], private_key: Path) -> str:
     own = this_host()
     if own.too_high:
         return str(own)
-    return "; ".join(str(one) for one in of_machines(machines, private_key) if one.too_high)
+    return "; ".join(str(pressure) for pressure in of_machines(machines, private_key) if pressure.too_high)
 
 
 BUSY = 1.0  # load for each processor from which a host is busy
@@ -124,7 +124,7 @@ class Life:
 
     def _tell_place(self) -> None:
         """Write down where the cell runs and how busy its host is, which may explain a failure that no value does."""
-        nodes = sorted({seen.node for seen in self.sightings if seen.node})
+        nodes = sorted({sighting.node for sighting in self.sightings if sighting.node})
         load = os.getloadavg()[0] / (os.cpu_count() or 1)
         around = {**{f"node {node}": "used" for node in nodes}, "host load": "high" if load > BUSY else "usual"}
         self.steps.recorder.write("placed", cell=self.cell.id, attempt=self.attempt.number, around=around)
@@ -133,10 +133,10 @@ class Life:
         """Write down what the machines took, and look no more."""
         if self._usage is None:
             return
-        found, self._usage = self._usage.stop(), None
+        usage, self._usage = self._usage.stop(), None
         asked = self.attempt.asked
         known = {m.name: {"memory": m.memory_mib, "asked": asked.get(m.name, 0)} for m in self.cell.machines}
-        took = {name: {**known.get(name, {}), **used} for name, used in found.items()}
+        took = {name: {**known.get(name, {}), **used} for name, used in usage.items()}
         if took:
             self.steps.recorder.write("usage", cell=self.cell.id, attempt=self.attempt.number, took=took)
 
@@ -182,9 +182,9 @@ class Life:
         environment = (self.environment or guest.environment).only(self.cell.phases[index].machines)
         there = {machine.name for machine in guest.environment.machines}
         with self.steps.step(f"{stage} again"):
-            wanted = self._phase_run(index, environment, dict(guest.expected), again=True)
+            phase_run = self._phase_run(index, environment, dict(guest.expected), again=True)
             try:
-                outcome = self.site.kind_of(self.cell).run(wanted)
+                outcome = self.site.kind_of(self.cell).run(phase_run)
             except VmatrixError as failure:
                 self._excuse(failure, there, f"during the second run of {stage}")
                 raise
@@ -275,11 +275,11 @@ class Life:
     def _run_product(self, index: int, environment: Environment, variables: dict[str, Any]) -> None:
         """Run a phase of the product, and see that it has done something."""
         phase, files = self.cell.phases[index], self.attempt.files
-        wanted = self._phase_run(index, environment, variables)
-        outcome = self.site.kind_of(self.cell).run(wanted)
-        self._refuse_nothing_done(outcome, wanted)
+        phase_run = self._phase_run(index, environment, variables)
+        outcome = self.site.kind_of(self.cell).run(phase_run)
+        self._refuse_nothing_done(outcome, phase_run)
         if phase.cluster:
-            self._refuse_no_kubeconfig(outcome, wanted)
+            self._refuse_no_kubeconfig(outcome, phase_run)
             files.kubeconfig.chmod(0o600)  # whoever reads it is the cluster's admin, and most products write it for all
         else:  # it opens nothing any more, and must not pass for that of a cluster which comes after
             files.kubeconfig.unlink(missing_ok=True)

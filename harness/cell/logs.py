@@ -103,12 +103,12 @@ class PhaseLogs:
 
     def last(self, put: Put) -> None:
         """Hand on the last lines of the newest phase."""
-        found = self.files.stage_logs()
-        for stage, file in found.items():
+        logs = self.files.stage_logs()
+        for stage, file in logs.items():
             content = _whole_lines(file, 0)
             self._read[stage] = len(content)
             lines = content.decode("utf-8", "replace").splitlines()
-            for line in lines[max(0, len(lines) - self.tail) :] if stage == [*found][-1] else ():
+            for line in lines[max(0, len(lines) - self.tail) :] if stage == [*logs][-1] else ():
                 put(LogLine(stage, clean(line)))
 
     def follow(self, put: Put) -> None:
@@ -186,8 +186,8 @@ class Journal:
         elif line in self._seen:
             return
         self._seen.add(line)
-        said = f"{_readable(stamp)} {text}" if _is_moment(stamp) else line
-        put(LogLine(f"{self.machine} {JOURNALS}", clean(said)))
+        shown = f"{_readable(stamp)} {text}" if _is_moment(stamp) else line
+        put(LogLine(f"{self.machine} {JOURNALS}", clean(shown)))
 
 
 def _is_moment(word: str) -> bool:
@@ -217,15 +217,15 @@ class LogWish:
 
 def sources_of(there: Existing, wish: LogWish, stop: threading.Event) -> Mapping[str, LogSource]:
     """Return the sources of a cell as it is now, by name."""
-    found: dict[str, LogSource] = {}
+    sources: dict[str, LogSource] = {}
     if PHASES in wish.sources and wish.machine is None:
-        found[PHASES] = PhaseLogs(there.files, wish.tail, stop)
+        sources[PHASES] = PhaseLogs(there.files, wish.tail, stop)
     for machine in sorted(there.instances()):
         if wish.machine in (None, machine) and CONSOLES in wish.sources:
-            found[f"{machine} {CONSOLES}"] = MachineConsole(_patient(there), machine, wish.tail)
+            sources[f"{machine} {CONSOLES}"] = MachineConsole(_patient(there), machine, wish.tail)
         if wish.machine in (None, machine) and JOURNALS in wish.sources:
-            found[f"{machine} {JOURNALS}"] = Journal(there, machine, wish.tail)
-    return found
+            sources[f"{machine} {JOURNALS}"] = Journal(there, machine, wish.tail)
+    return sources
 
 
 def _patient(there: Existing) -> Existing:
@@ -247,8 +247,8 @@ def last_lines(there: Existing, wish: LogWish, note: Callable[[str], None]) -> I
 
 
 def _why(name: str, error: Exception) -> str:
-    said = (getattr(error, "detail", "") or str(error)).strip().splitlines()
-    return f"{name}: {said[-1] if said else error}"
+    reasons = (getattr(error, "detail", "") or str(error)).strip().splitlines()
+    return f"{name}: {reasons[-1] if reasons else error}"
 
 
 @dataclass
@@ -286,8 +286,8 @@ class Followed:
     def _look(self) -> bool:
         """Have every source read; tell whether the cell is still there."""
         there = self.there
-        found = find(there.infra.cluster, CellSelector(run=there.run, cell=there.cell, namespace=there.infra.namespace))
-        if not any(one.attempt == there.number for one in found):
+        cells = find(there.infra.cluster, CellSelector(run=there.run, cell=there.cell, namespace=there.infra.namespace))
+        if not any(cell.attempt == there.number for cell in cells):
             return False
         for name, source in sources_of(there, self.wish, self._stop).items():
             if name not in self._readers:
@@ -298,7 +298,7 @@ class Followed:
 
     def _read(self, name: str, source: LogSource) -> None:
         """Read a source, again whenever it ends, until nobody listens any more."""
-        said, failures = "", 0
+        told, failures = "", 0
         with threads.stoppable(self._stop):
             while not self._stop.is_set():
                 try:
@@ -308,29 +308,29 @@ class Followed:
                     return
                 except (VmatrixError, OSError) as error:
                     failures, why = failures + 1, _why(name, error)
-                    if failures >= FAILURES and why != said:
+                    if failures >= FAILURES and why != told:
                         self._lines.put(why)
-                        said = why
+                        told = why
                 self._stop.wait(AGAIN_SECONDS)
 
     def _until(self, deadline: Deadline) -> Iterator[LogLine]:
         while deadline.remaining():
             try:
-                found = self._lines.get(timeout=deadline.remaining())
+                line = self._lines.get(timeout=deadline.remaining())
             except queue.Empty:
                 return
-            if isinstance(found, LogLine):
-                yield found
+            if isinstance(line, LogLine):
+                yield line
             else:
-                self.note(found)
+                self.note(line)
 
     def _rest(self) -> Iterator[LogLine]:
         """Yield what the sources have still said."""
         self._end()
         while not self._lines.empty():
-            found = self._lines.get_nowait()
-            if isinstance(found, LogLine):
-                yield found
+            line = self._lines.get_nowait()
+            if isinstance(line, LogLine):
+                yield line
 
     def _end(self) -> None:
         """Let readers end: commands that they started are killed; a silent console's answer is left to the process."""

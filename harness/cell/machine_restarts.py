@@ -56,11 +56,11 @@ class Restarts:
         """
         machines = [m for m in self.environment.machines if m.name in phase.restarts]
         groups = [[machine] for machine in machines] if phase.restart == ONE_BY_ONE else [machines]
-        found: BootIds = {}
+        boots: BootIds = {}
         for together in groups:
             self.tell(f"restart {', '.join(m.name for m in together)}")
-            found |= self._restart(together, cut=phase.restart == POWER_CUT)
-        return found
+            boots |= self._restart(together, cut=phase.restart == POWER_CUT)
+        return boots
 
     def _restart(self, machines: Sequence[Machine], *, cut: bool) -> BootIds:
         before = _on_each(self._boot_id, machines)
@@ -68,9 +68,9 @@ class Restarts:
         # Connections that are shared would be waited for until their machine is found not to answer.
         close_connections(self._control)
         deadline = Deadline.after(self.site.timeouts.restart)
-        found = _on_each(lambda m: self._another_boot(m, before[m.name], deadline), machines)
-        self._wait_for_nodes([m for m in machines if NODE_GROUPS & set(m.groups)], found, deadline)
-        return found
+        boots = _on_each(lambda m: self._another_boot(m, before[m.name], deadline), machines)
+        self._wait_for_nodes([m for m in machines if NODE_GROUPS & set(m.groups)], boots, deadline)
+        return boots
 
     @property
     def _control(self) -> Path:
@@ -82,15 +82,15 @@ class Restarts:
         return done.returncode, (done.stdout if done.returncode == 0 else done.stderr).strip()
 
     def _boot_id(self, machine: Machine) -> str:
-        status, said = self._on(machine, BOOT_ID)
-        if status != 0 or not said:
-            raise InfraError(f"{machine.name} does not say its boot id: {said or f'status {status}'}")
-        return said
+        status, output = self._on(machine, BOOT_ID)
+        if status != 0 or not output:
+            raise InfraError(f"{machine.name} does not say its boot id: {output or f'status {status}'}")
+        return output
 
     def _reboot(self, machine: Machine) -> None:
-        status, said = self._on(machine, REBOOT)
+        status, output = self._on(machine, REBOOT)
         if status not in {0, SSH_FAILED}:  # it may be gone before it has answered
-            raise InfraError(f"`{REBOOT}` failed on {machine.name}: {said or f'status {status}'}")
+            raise InfraError(f"`{REBOOT}` failed on {machine.name}: {output or f'status {status}'}")
 
     def _cut(self, machine: Machine) -> None:
         """Reset a machine by KubeVirt's API: its guest is told nothing.
@@ -113,21 +113,21 @@ class Restarts:
     def _another_boot(self, machine: Machine, before: str, deadline: Deadline) -> str:
         def probe() -> str | NotYet:
             try:
-                status, said = self._on(machine, BOOT_ID)
+                status, output = self._on(machine, BOOT_ID)
             except VmatrixError as error:
                 return NotYet(error.summary)
             if status != 0:
-                return NotYet(f"ssh: {said or f'status {status}'}")
-            return said if said != before else NotYet("it has not gone down")
+                return NotYet(f"ssh: {output or f'status {status}'}")
+            return output if output != before else NotYet("it has not gone down")
 
         what = f"{machine.name} to take logins after its restart"
         return self._patiently(probe, what, deadline, "its console, logs/MACHINE-console.log of the cell")
 
     def _wait_for_nodes(self, machines: Sequence[Machine], boots: BootIds, deadline: Deadline) -> None:
         self.tell(f"wait for {', '.join(m.name for m in machines)}")
-        wanted = {machine.name: boots[machine.name] for machine in machines}
-        probe = partial(_nodes_are_back, self.kubeconfig, wanted)
-        what = f"{', '.join(wanted)} to be Ready after the restart"
+        expected = {machine.name: boots[machine.name] for machine in machines}
+        probe = partial(_nodes_are_back, self.kubeconfig, expected)
+        what = f"{', '.join(expected)} to be Ready after the restart"
         self._patiently(probe, what, deadline, "journalctl --boot -u kubelet on the machine")
 
     def _patiently(self, probe: Callable[[], T | NotYet], what: str, deadline: Deadline, look: str) -> T:

@@ -260,9 +260,13 @@ def changes(cluster: Cluster, place: Place, before: Sequence[Sighting], names: C
         names: of the machines that should still be there.
     """
     instances, pods = _look(cluster, place)
-    missed = [(seen, instances.get(place.name(seen.machine))) for seen in before if seen.machine in names]
-    said = ((seen, change(seen, vmi, pods.get(vmi["metadata"]["uid"]) if vmi else None)) for seen, vmi in missed)
-    return [f"machine {seen.machine} {became}" for seen, became in said if became]
+    missed = [
+        (sighting, instances.get(place.name(sighting.machine))) for sighting in before if sighting.machine in names
+    ]
+    became_of = (
+        (sighting, change(sighting, vmi, pods.get(vmi["metadata"]["uid"]) if vmi else None)) for sighting, vmi in missed
+    )
+    return [f"machine {sighting.machine} {became}" for sighting, became in became_of if became]
 
 
 log = logging.getLogger(__name__)
@@ -292,8 +296,8 @@ class UsageWatch:
 
     def __init__(self, cluster: Cluster, machines: Sequence[Sighting]) -> None:
         self._cluster = cluster
-        self._machines = {seen.launcher: seen.machine for seen in machines if seen.launcher}
-        self._nodes = sorted({seen.node for seen in machines if seen.node})
+        self._machines = {sighting.launcher: sighting.machine for sighting in machines if sighting.launcher}
+        self._nodes = sorted({sighting.node for sighting in machines if sighting.node})
         self._found: dict[str, MachineUsage] = {}
         self._lock = threading.Lock()
         self._stopped = threading.Event()

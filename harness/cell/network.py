@@ -48,8 +48,8 @@ PREFIX = "cluster_image_prefix"
 
 def mirror_of(mirror: Mirror, variables: Mapping[str, Any]) -> Mirror:
     """Return an infra's mirror as the guest cluster with these variables knows it."""
-    found = mirror.over(ip_version(str(variables.get(PODS) or "")))
-    return replace(found, prefix=str(variables.get(PREFIX) or ""))
+    address = mirror.over(ip_version(str(variables.get(PODS) or "")))
+    return replace(address, prefix=str(variables.get(PREFIX) or ""))
 
 
 INTERNET: Feature = "internet"

@@ -54,7 +54,7 @@ def make(site: Site, environment: Environment) -> list[Machine]:
     """
     cell, limits = environment.cell, site.timeouts
     images = {name: site.image(name) for name in dict.fromkeys(machine.image for machine in cell.machines)}
-    wanted = PhaseRun(
+    phase_run = PhaseRun(
         phase=cell.phases[0],
         stage=STAGE,
         environment=environment,
@@ -67,10 +67,10 @@ def make(site: Site, environment: Environment) -> list[Machine]:
     product = site.kind_of(cell)
     if not isinstance(product, MakesMachines):
         raise HarnessBug(f"the product of {cell.id} makes no machines")
-    found = product.make(wanted, [told(machine, images[machine.image]) for machine in cell.machines])
+    made = product.make(phase_run, [told(machine, images[machine.image]) for machine in cell.machines])
     users = {name: image.user for name, image in images.items()}
     connect = limits.ssh_connect
-    return [Machine(m, found[m.name], SSH_PORT, users[m.image], connect_seconds=connect) for m in cell.machines]
+    return [Machine(m, made[m.name], SSH_PORT, users[m.image], connect_seconds=connect) for m in cell.machines]
 
 
 def destroy(site: Site, namespace: str, names: Collection[str]) -> None:
@@ -285,13 +285,13 @@ def _lay_ground(site: Site, attempt: Attempt, steps: Steps) -> manifests.CellPla
     return plan
 
 
-def refuse_changed(site: Site, place: Place, seen: Sequence[Sighting], machine: str) -> None:
+def refuse_changed(site: Site, place: Place, sightings: Sequence[Sighting], machine: str) -> None:
     """Raise when a machine that is not yet in use has died, or is another one than the one that came up.
 
     Raises:
         InfraRetriable: what became of it.
     """
-    told = changes(site.cluster, place, seen, {machine})
+    told = changes(site.cluster, place, sightings, {machine})
     if told:
         hint = "its launcher's and its console's logs are collected; check the node that it ran on"
         raise InfraRetriable(f"{told[0]}, before anybody logged in to it", hint=hint)

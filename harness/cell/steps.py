@@ -96,17 +96,17 @@ class Steps:
 
 def describe(error: BaseException) -> dict[str, Any]:
     """Return what a report says about an error: blame, summary, hint, paths, detail; groups are flattened."""
-    found = flatten(error)
-    if isinstance(found, VmatrixError):
+    causes = flatten(error)
+    if isinstance(causes, VmatrixError):
         return {
-            "blame": found.blame.value,
-            "exit_code": found.exit_code,
-            "summary": found.summary,
-            "hint": found.hint,
-            "paths": [str(p) for p in found.paths],
-            "detail": found.detail,
+            "blame": causes.blame.value,
+            "exit_code": causes.exit_code,
+            "summary": causes.summary,
+            "hint": causes.hint,
+            "paths": [str(p) for p in causes.paths],
+            "detail": causes.detail,
         }
-    return {"blame": Blame.HARNESS.value, "exit_code": 70, "summary": f"{type(found).__name__}: {found}"}
+    return {"blame": Blame.HARNESS.value, "exit_code": 70, "summary": f"{type(causes).__name__}: {causes}"}
 
 
 def flatten(error: BaseException) -> BaseException:

@@ -51,8 +51,8 @@ def _host(machine: Machine, pods: str) -> dict[str, str]:
 
 def _sources(site: Site) -> dict[str, str]:
     """Return the variable by which the product finds the folder that `{sources}` stands for in product.yml."""
-    given = site.spec.product.sources
-    folder = product_files.folder(given.model_dump(), site.project) if given is not None else None
+    sources = site.spec.product.sources
+    folder = product_files.folder(sources.model_dump(), site.project) if sources is not None else None
     return {"product_sources": str(folder)} if folder is not None else {}
 
 
@@ -78,10 +78,10 @@ def _elections_aside(guest_vars: Mapping[str, Any], cell: Cell) -> Mapping[str, 
     """
     etcd = [machine for machine in cell.machines if ETCD in machine.groups]
     members = etcd or [machine for machine in cell.machines if CONTROL_PLANE in machine.groups]
-    given = guest_vars.get(ETCD_ARGS)
-    if len(members) > 1 or not isinstance(given, Mapping):
+    arguments = guest_vars.get(ETCD_ARGS)
+    if len(members) > 1 or not isinstance(arguments, Mapping):
         return guest_vars
-    return {**guest_vars, ETCD_ARGS: {k: v for k, v in given.items() if ETCD_TIMES.get(k) != v}}
+    return {**guest_vars, ETCD_ARGS: {k: v for k, v in arguments.items() if ETCD_TIMES.get(k) != v}}
 
 
 def _way_out(site: Site, environment: Environment) -> dict[str, bool]:

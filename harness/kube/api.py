@@ -104,9 +104,9 @@ def with_patience(attempt: Callable[[], T], patience: Patience, *, repeatable: b
         nothing_done = isinstance(error, ApiFailure) and error.code in NOTHING_DONE_CODES
         if not (repeatable or nothing_done):
             return None
-        wanted = grown(FIRST_PAUSE_SECONDS, number, LONGEST_PAUSE_SECONDS)
+        pause_seconds = grown(FIRST_PAUSE_SECONDS, number, LONGEST_PAUSE_SECONDS)
         asked = error.retry_after if isinstance(error, ApiFailure) else None
-        return wanted if asked is None else asked + min(wanted, 1.0)
+        return pause_seconds if asked is None else asked + min(pause_seconds, 1.0)
 
     left = time_left()
     seconds = patience.again_seconds if left is None else min(patience.again_seconds, left)
@@ -127,8 +127,8 @@ def repeatable(method: str, body: Any) -> bool:
     """
     if method != "POST":
         return True
-    given: Mapping[str, Any] = body if isinstance(body, Mapping) else {}
-    return bool((given.get("metadata") or {}).get("name")) or str(given.get("kind", "")).endswith("Review")
+    content: Mapping[str, Any] = body if isinstance(body, Mapping) else {}
+    return bool((content.get("metadata") or {}).get("name")) or str(content.get("kind", "")).endswith("Review")
 
 
 SHOWN = 120  # characters of a foreign answer

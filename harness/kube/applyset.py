@@ -60,9 +60,9 @@ class ApplySetParent:
 
 def kinds_of(parent: Json | None) -> set[GroupKind]:
     """Return the kinds that a set has or may have."""
-    said = dig(parent, "metadata", "annotations", KINDS) or ""
-    found = (word.partition(".") for word in said.split(",") if word)
-    return {(group, kind) for kind, _, group in found}
+    annotation = dig(parent, "metadata", "annotations", KINDS) or ""
+    words = (word.partition(".") for word in annotation.split(",") if word)
+    return {(group, kind) for kind, _, group in words}
 
 
 def namespaces_of(parent: Json | None) -> set[str]:
@@ -115,14 +115,14 @@ class MemberWriter:
         if resource != NAMESPACE or found is None or self._in_set(found):
             meta = obj["metadata"]
             body = {**obj, "metadata": {**meta, "labels": {**(meta.get("labels") or {}), **self._labels}}}
-        wanted = digest_of([body])
-        if found is None or not (deleting(found) or self._known.get(key) == remembered(wanted, found)):
+        members_wanted = digest_of([body])
+        if found is None or not (deleting(found) or self._known.get(key) == remembered(members_wanted, found)):
             try:
                 found = self._applied(key, resource, body, found, look)
             except ApiFailure as failure:
                 look.failures.append(f"{name}: {failure.message}")
                 return
-        self._known[key] = remembered(wanted, found)
+        self._known[key] = remembered(members_wanted, found)
         if why := waits_for(found):
             look.waits.append(f"{name}: {why}")
 
@@ -134,8 +134,8 @@ class MemberWriter:
             there = self._cluster.get(resource, body["metadata"]["name"], body["metadata"].get("namespace"))
             if not failure.conflict or there is None or not self._owned(key, there):
                 raise
-            said = (f"{cause.get('field')}: {cause.get('message')}" for cause in failure.causes)
-            by = f" ({', '.join(said) or failure.message})"
+            causes = (f"{cause.get('field')}: {cause.get('message')}" for cause in failure.causes)
+            by = f" ({', '.join(causes) or failure.message})"
             made = self._cluster.apply(resource, self._leave(body, there), manager=self._manager)
         if found is None or content_of(made) != content_of(found):
             look.changed.append(f"{title(body)}{by}")
@@ -195,16 +195,16 @@ class ApplySet:
         parent = self._cluster.get(CONFIG_MAP, self._parent.name, self._parent.namespace)
         if parent is None and not objects:
             return self.look
-        wanted = dict(self._resolved(objects))
-        kinds, spaces = {key[:2] for key in wanted}, {key[2] for key in wanted}
+        members_wanted = dict(self._resolved(objects))
+        kinds, spaces = {key[:2] for key in members_wanted}, {key[2] for key in members_wanted}
         # The parent names all kinds before there is an object of one: whatever happens, it can be found again.
         known = spaces | namespaces_of(parent)
         self._tell(parent, kinds | kinds_of(parent), known, labels)
-        members = dict(self._members(kinds | kinds_of(parent), wanted, known))
-        if not self._apply(wanted, members) or len(wanted) < len(objects):
+        members = dict(self._members(kinds | kinds_of(parent), members_wanted, known))
+        if not self._apply(members_wanted, members) or len(members_wanted) < len(objects):
             return self.look
-        self._prune({key: one for key, one in members.items() if key not in wanted}, kept)
-        for key in self._known.keys() - wanted.keys():
+        self._prune({key: one for key, one in members.items() if key not in members_wanted}, kept)
+        for key in self._known.keys() - members_wanted.keys():
             del self._known[key]
         if not self.look.left:
             if objects:
@@ -224,8 +224,8 @@ class ApplySet:
             meta, group = obj["metadata"], str(obj["apiVersion"]).rpartition("/")[0]
             resource = self._served.of(obj["apiVersion"], obj["kind"])
             if resource is None:
-                said = self.look.waits if (group, obj["kind"]) in defined else self.look.failures
-                said.append(f"{title(obj)}: the cluster does not serve {obj['apiVersion']} {obj['kind']}")
+                target = self.look.waits if (group, obj["kind"]) in defined else self.look.failures
+                target.append(f"{title(obj)}: the cluster does not serve {obj['apiVersion']} {obj['kind']}")
                 continue
             space = (meta.get("namespace") or "default") if resource.namespaced else ""
             place = {**meta, "namespace": space} if space else {n: v for n, v in meta.items() if n != "namespace"}
@@ -260,7 +260,7 @@ class ApplySet:
                     yield (group, kind, obj["metadata"].get("namespace", ""), obj["metadata"]["name"]), (resource, obj)
 
     def _prune(self, extra: Members, kept: Callable[[str], bool]) -> None:
-        for resource, obj in sorted(extra.values(), key=lambda one: -rank(one[1])):
+        for resource, obj in sorted(extra.values(), key=lambda member: -rank(member[1])):
             meta = obj["metadata"]
             self.look.left.append(title(obj))
             if not deleting(obj) and not (resource == NAMESPACE and kept(meta["name"])):

@@ -118,10 +118,10 @@ def signed(asked: bytes, issuer: x509.Certificate, key: SigningKey, now: datetim
 def covered(certificate: x509.Certificate) -> frozenset[str]:
     """Return the host names and addresses that a certificate is for."""
     try:
-        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return frozenset()
-    return frozenset({*found.get_values_for_type(x509.DNSName), *map(str, found.get_values_for_type(x509.IPAddress))})
+    return frozenset({*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))})
 
 
 def signed_by(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:

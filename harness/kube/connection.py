@@ -54,9 +54,9 @@ def _tls_of(kubeconfig: KubeContext) -> ssl.SSLContext:
     """Return how a server proves who it is: by the cluster's authorities alone, else by this host's."""
     if not kubeconfig.secure:  # nobody proves anything, so this host's authorities need not be read
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    given = kubeconfig.cluster.content
+    settings = kubeconfig.cluster.content
     authorities = material(kubeconfig.cluster, "certificate-authority")
-    named = given["certificate-authority"] or given["certificate-authority-data"]
+    named = settings["certificate-authority"] or settings["certificate-authority-data"]
     if not named:
         context = ssl.create_default_context()
     else:
@@ -64,13 +64,13 @@ def _tls_of(kubeconfig: KubeContext) -> ssl.SSLContext:
         try:
             context.load_verify_locations(cadata=authorities.decode("ascii", "ignore"))
         except (ssl.SSLError, ValueError) as error:
-            key = "certificate-authority" if given["certificate-authority"] else "certificate-authority-data"
+            key = "certificate-authority" if settings["certificate-authority"] else "certificate-authority-data"
             hint = "the cluster's owner has the certificate of its authority"
             raise kubeconfig.cluster.wrong(key, "it is not a certificate in PEM", hint) from error
     # As for kubectl: whoever is in the kubeconfig is trusted, also where somebody else has signed it.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    if given["insecure-skip-tls-verify"]:
+    if settings["insecure-skip-tls-verify"]:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context

@@ -67,17 +67,17 @@ class ApiLogin:
 
     def _log_in(self, kubeconfig: KubeContext) -> None:
         user = kubeconfig.user
-        given = user.content
-        if any(given[key] for key in CERTIFICATES):
+        settings = user.content
+        if any(settings[key] for key in CERTIFICATES):
             self.certificate = ClientCertificate(
                 material(user, "client-certificate"), material(user, "client-key"), user
             )
-        if given["token"] or given["tokenFile"]:
+        if settings["token"] or settings["tokenFile"]:
             self._authorization = _Token(user)
-        elif given["username"]:
-            basic = base64.b64encode(f"{given['username']}:{given['password']}".encode()).decode()
+        elif settings["username"]:
+            basic = base64.b64encode(f"{settings['username']}:{settings['password']}".encode()).decode()
             self._authorization = lambda: f"Basic {basic}"
-        elif given["exec"] is not None and self.certificate is None:
+        elif settings["exec"] is not None and self.certificate is None:
             self._program = _Program(kubeconfig)
             self._authorization = self._program
             self.certificate = self._program.certificate
@@ -182,18 +182,18 @@ def status_of(kubeconfig: KubeContext) -> Json:
     Raises:
         BadInput: it is missing, fails, does not end, or gives none.
     """
-    given = kubeconfig.user.content["exec"]
+    command = kubeconfig.user.content["exec"]
     words = _words(kubeconfig.user)
-    if given["interactiveMode"] == "Always":
+    if command["interactiveMode"] == "Always":
         raise _failed(kubeconfig, words[0], "wants a terminal (interactiveMode: Always)", _by_hand(words))
-    cluster = {"cluster": _told(kubeconfig.cluster)} if given["provideClusterInfo"] else {}
-    info = {"apiVersion": given["apiVersion"], "kind": KIND, "spec": {"interactive": False, **cluster}}
-    variables = {variable["name"]: variable["value"] for variable in given["env"]}
+    cluster = {"cluster": _told(kubeconfig.cluster)} if command["provideClusterInfo"] else {}
+    info = {"apiVersion": command["apiVersion"], "kind": KIND, "spec": {"interactive": False, **cluster}}
+    variables = {variable["name"]: variable["value"] for variable in command["env"]}
     try:
         done = proc.run(words, timeout=PROGRAM_SECONDS, env={**variables, "KUBERNETES_EXEC_INFO": json.dumps(info)})
     except proc.CommandFailed as error:
         why = error.summary.rpartition("` ")[2]
-        install = "".join(c if c.isprintable() else " " for c in given["installHint"]).strip()
+        install = "".join(c if c.isprintable() else " " for c in command["installHint"]).strip()
         missing = error.done.returncode == 127
         hint = install if missing and install else _by_hand(words)
         raise _failed(kubeconfig, words[0], why, hint, error.detail) from error
@@ -210,12 +210,12 @@ def _words(user: KubeconfigEntry) -> list[str]:
 
 def _told(cluster: KubeconfigEntry) -> Json:
     """Return what a program is told of the cluster, as its API has it."""
-    given = cluster.content
+    settings = cluster.content
     keys = ("tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
     authority = base64.b64encode(material(cluster, "certificate-authority")).decode()
-    known = {"certificate-authority-data": authority, **{key: given[key] for key in keys}}
-    config = given["extensions"].get(OF_THE_PROGRAM)
-    return {"server": given["server"], **{key: value for key, value in known.items() if value}, "config": config}
+    known = {"certificate-authority-data": authority, **{key: settings[key] for key in keys}}
+    config = settings["extensions"].get(OF_THE_PROGRAM)
+    return {"server": settings["server"], **{key: value for key, value in known.items() if value}, "config": config}
 
 
 def _status(kubeconfig: KubeContext, words: list[str], output: str) -> Json:

@@ -29,9 +29,9 @@ SELF_SIGNED = frozenset({18, 19})
 
 def mistrust(error: BaseException | None) -> ssl.SSLCertVerificationError | None:
     """Return what is wrong with a certificate among an error and its causes, None when it is something else."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
+    known: set[int] = set()
+    while error is not None and id(error) not in known:
+        known.add(id(error))
         if isinstance(error, ssl.SSLCertVerificationError):
             return error
         reason = error.args[0] if error.args and isinstance(error.args[0], BaseException) else None
@@ -88,8 +88,8 @@ def _dates(server: str) -> tuple[datetime, datetime] | None:
             socket.create_connection(address, timeout=LOOK_SECONDS) as plain,
             context.wrap_socket(plain, server_hostname=parts.hostname) as secured,
         ):
-            found = x509.load_der_x509_certificate(secured.getpeercert(binary_form=True) or b"")
-        return found.not_valid_before_utc, found.not_valid_after_utc
+            certificate = x509.load_der_x509_certificate(secured.getpeercert(binary_form=True) or b"")
+        return certificate.not_valid_before_utc, certificate.not_valid_after_utc
     return None
 
 
@@ -115,13 +115,13 @@ def right_of(request: str) -> str:
         request: "METHOD PATH".
     """
     method, _, path = request.partition(" ")
-    found = PATH.match(path)
-    if found is None:
+    match = PATH.match(path)
+    if match is None:
         return ""
-    verb = VERBS.get(method) or ("get" if found["name"] else "list")
-    kind = found["plural"] + (f".{found['group']}" if found["group"] else "")
-    inside = f" -n {found['namespace']}" if found["namespace"] else ""
-    below = f"/{found['subresource']}" if found["subresource"] else ""
+    verb = VERBS.get(method) or ("get" if match["name"] else "list")
+    kind = match["plural"] + (f".{match['group']}" if match["group"] else "")
+    inside = f" -n {match['namespace']}" if match["namespace"] else ""
+    below = f"/{match['subresource']}" if match["subresource"] else ""
     return f"{verb} {kind}{below}{inside}"
 
 

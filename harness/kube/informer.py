@@ -253,8 +253,8 @@ def _number(version: str) -> int:
 
 def labels_of(obj: Json) -> Mapping[str, str]:
     """Return an object's labels, empty when it has none."""
-    found: Mapping[str, str] = obj["metadata"].get("labels") or {}
-    return found
+    labels: Mapping[str, str] = obj["metadata"].get("labels") or {}
+    return labels
 
 
 SYNC_SECONDS = 30.0  # first lists of an API server on this host; times the factor
@@ -272,18 +272,18 @@ class Informers:
 
     def of(self, resource: Resource, *, labels: str = "") -> Informer:
         """Return the informer of a kind, or of a selector's part of it; all must be asked for before `start`."""
-        wanted = (resource, labels)
-        if wanted not in self._of:
+        key = (resource, labels)
+        if key not in self._of:
             if self._started:
                 raise RuntimeError(f"informer of {resource.plural} asked for after the start")
             namespace = self._namespace if resource.namespaced else None
-            self._of[wanted] = Informer(self._cluster, resource, namespace=namespace, labels=labels)
-        return self._of[wanted]
+            self._of[key] = Informer(self._cluster, resource, namespace=namespace, labels=labels)
+        return self._of[key]
 
     def known(self, resource: Resource) -> list[Json]:
         """Return what the local copy has of a kind; nothing of one that nobody asked for."""
-        found = self._of.get((resource, ""))
-        return found.list() if found is not None else []
+        informer = self._of.get((resource, ""))
+        return informer.list() if informer is not None else []
 
     def start(self) -> None:
         """Start watching all kinds that were asked for."""

@@ -335,29 +335,29 @@ class _Reader:
         if isinstance(shape, Named):
             return self._entries(node, shape, where)
         if isinstance(shape, list):
-            return [self._value(one, shape[0], f"{where}[{place}]") for place, one in self._listed(node, where)]
+            return [self._value(item, shape[0], f"{where}[{place}]") for place, item in self._listed(node, where)]
         if isinstance(shape, Mapping):
             return self._mapping(node, shape, where)
         return self._scalar(node, shape, where)
 
     def _mapping(self, node: yaml.Node, shape: Mapping[str, Any], where: str) -> Json:
-        given = self._pairs(node, where)
+        pairs = self._pairs(node, where)
         return {
             key: _empty(key, kind)
-            if key not in given or _tag_of(given[key]) == "null"
-            else self._value(given[key], kind, f"{where}.{key}" if where else key)
+            if key not in pairs or _tag_of(pairs[key]) == "null"
+            else self._value(pairs[key], kind, f"{where}.{key}" if where else key)
             for key, kind in shape.items()
         }
 
     def _entries(self, node: yaml.Node, shape: Named, where: str) -> Json:
         entries: Json = {}
-        for place, one in self._listed(node, where):
-            given = self._pairs(one, f"{where}[{place}]")
-            named = given.get("name")
+        for place, item in self._listed(node, where):
+            pairs = self._pairs(item, f"{where}[{place}]")
+            named = pairs.get("name")
             name = self._scalar(named, TEXT, f"{where}[{place}].name") if named is not None else ""
             if name in entries:
-                raise self._wrong(one, f"{where}[{place}].name", f"{name!r} is there twice", "rename or remove one")
-            content = given.get(shape.content)
+                raise self._wrong(item, f"{where}[{place}].name", f"{name!r} is there twice", "rename or remove one")
+            content = pairs.get(shape.content)
             inside = f"{where}[{name}].{shape.content}"
             absent = content is None or _tag_of(content) == "null"
             entries[name] = _empty("", shape.shape) if absent else self._value(content, shape.shape, inside)  # type: ignore[arg-type]
@@ -382,14 +382,14 @@ class _Reader:
     def _texts(self, node: yaml.Node, shape: Scalar, where: str) -> Any:
         tag = _tag_of(node)
         if shape is Scalar.TEXTS and tag == "seq":
-            return tuple(self._scalar(one, TEXT, f"{where}[{place}]") for place, one in self._listed(node, where))
+            return tuple(self._scalar(item, TEXT, f"{where}[{place}]") for place, item in self._listed(node, where))
         if shape in (Scalar.TEXT_BY_KEY, Scalar.TEXTS_BY_KEY) and tag == "map":
             inner = TEXT if shape is Scalar.TEXT_BY_KEY else Scalar.TEXTS
             pairs = self._pairs(node, where)
             for key, _ in node.value:
                 if _tag_of(key) != "str":
                     raise self._wrong(key, where, f"a key of it is {_kind_of(key)}, not text", "put the key in quotes")
-            return {key: self._scalar(one, inner, f"{where}[{key}]") for key, one in pairs.items()}
+            return {key: self._scalar(item, inner, f"{where}[{key}]") for key, item in pairs.items()}
         raise self._wrong(node, where, f"it is {_kind_of(node)}, not {shape.value}", _remedy(shape, tag))
 
     def _anything(self, node: yaml.Node, where: str) -> Any:
@@ -496,16 +496,16 @@ def token_in(entry: KubeconfigEntry) -> str:
 
 def _judge_cluster(cluster: KubeconfigEntry) -> None:
     """Refuse a cluster that kubectl refuses, and addresses that cannot be one."""
-    given = cluster.content
+    settings = cluster.content
     _judge_address(cluster, "server", WEB)
-    if given["proxy-url"]:
+    if settings["proxy-url"]:
         _judge_address(cluster, "proxy-url", PROXIES)
-    name = str(given["tls-server-name"])
+    name = str(settings["tls-server-name"])
     if name and (wrong := wrong_host(name)):
         raise cluster.wrong("tls-server-name", wrong, "name one of the names in the server's certificate")
     _refuse_both(cluster, "certificate-authority", "certificate-authority-data")
-    authority = "certificate-authority" if given["certificate-authority"] else "certificate-authority-data"
-    if given["insecure-skip-tls-verify"] and given[authority]:
+    authority = "certificate-authority" if settings["certificate-authority"] else "certificate-authority-data"
+    if settings["insecure-skip-tls-verify"] and settings[authority]:
         why = f"it cannot be true beside {authority}: is the server to be verified, or not?"
         raise cluster.wrong("insecure-skip-tls-verify", why, "remove one of them")
     material(cluster, "certificate-authority")
@@ -526,32 +526,34 @@ def without_login(url: str) -> str:
 
 
 def _refuse_both(entry: KubeconfigEntry, *keys: str) -> None:
-    given = [key for key in keys if entry.content[key]]
-    if len(given) > 1:
-        raise entry.wrong(given[1], f"it is there beside {given[0]}, and one of them counts", "remove one of them")
+    keys_set = [key for key in keys if entry.content[key]]
+    if len(keys_set) > 1:
+        raise entry.wrong(
+            keys_set[1], f"it is there beside {keys_set[0]}, and one of them counts", "remove one of them"
+        )
 
 
 def _judge_user(user: KubeconfigEntry) -> None:
     """Refuse a user that kubectl refuses, and what no request can have."""
-    given = user.content
+    settings = user.content
     for basic in ("username", "password"):
         for token in ("token", "tokenFile"):
             _refuse_both(user, token, basic)
-    if given["password"] and not given["username"]:
+    if settings["password"] and not settings["username"]:
         raise user.wrong("password", "nobody is named whose it is", "name the user as `username`, or remove it")
-    if given["client-certificate"] or given["client-certificate-data"]:
+    if settings["client-certificate"] or settings["client-certificate-data"]:
         _judge_certificate(user)
     _judge_impersonation(user)
-    if given["auth-provider"] is not None:
-        name = given["auth-provider"]["name"]
+    if settings["auth-provider"] is not None:
+        name = settings["auth-provider"]["name"]
         hint = REMOVED.get(name, "use a credential program: `exec`")
         raise user.wrong("auth-provider", f"{name or 'it'} is not supported", hint)
-    if given["exec"] is not None:
+    if settings["exec"] is not None:
         _judge_exec(user)
     from_file = token_in(user)
-    if given["tokenFile"] and not given["token"] and not from_file:
+    if settings["tokenFile"] and not settings["token"] and not from_file:
         raise user.wrong("tokenFile", f"{user.path('tokenFile')} is empty", "log in again")
-    for key, token in (("token", str(given["token"])), ("tokenFile", from_file)):
+    for key, token in (("token", str(settings["token"])), ("tokenFile", from_file)):
         if wrong := wrong_token(token):
             raise user.wrong(key, f"the token: {wrong}", "a token is one word")
 
@@ -565,30 +567,34 @@ def _judge_certificate(user: KubeconfigEntry) -> None:
 
 
 def _judge_impersonation(user: KubeconfigEntry) -> None:
-    given = user.content
+    settings = user.content
     for key in ("as-uid", "as-groups", "as-user-extra"):
-        if given[key] and not given["as"]:
+        if settings[key] and not settings["as"]:
             raise user.wrong(key, "nobody is impersonated whose it could be", "name the user as `as`, or remove it")
-    values = [("as", given["as"]), ("as-uid", given["as-uid"]), *(("as-groups", group) for group in given["as-groups"])]
-    values += [("as-user-extra", value) for extra in given["as-user-extra"].values() for value in extra]
+    values = [
+        ("as", settings["as"]),
+        ("as-uid", settings["as-uid"]),
+        *(("as-groups", group) for group in settings["as-groups"]),
+    ]
+    values += [("as-user-extra", value) for extra in settings["as-user-extra"].values() for value in extra]
     for key, value in values:
         if any((ord(c) < ord(" ") and c != "\t") or c == "\x7f" for c in value):
             raise user.wrong(key, "it has a control character, which no header can have", "remove it")
 
 
 def _judge_exec(user: KubeconfigEntry) -> None:
-    given = user.content["exec"]
-    if not given["command"]:
+    command = user.content["exec"]
+    if not command["command"]:
         raise user.wrong("exec.command", "it is empty", "name the program that gives credentials")
-    if given["apiVersion"] not in EXEC_VERSIONS:
+    if command["apiVersion"] not in EXEC_VERSIONS:
         known = " or ".join(EXEC_VERSIONS)
-        what = f"{given['apiVersion']!r} is not supported" if given["apiVersion"] else "it is empty"
+        what = f"{command['apiVersion']!r} is not supported" if command["apiVersion"] else "it is empty"
         raise user.wrong("exec.apiVersion", what, f"name the version that the program speaks: {known}")
-    mode = given["interactiveMode"] or ("IfAvailable" if given["apiVersion"] == EXEC_VERSIONS[1] else "")
+    mode = command["interactiveMode"] or ("IfAvailable" if command["apiVersion"] == EXEC_VERSIONS[1] else "")
     if mode not in INTERACTIVE_MODES:
         what = f"{mode!r} is not a mode" if mode else "it is empty"
         raise user.wrong("exec.interactiveMode", what, f"name one of {', '.join(INTERACTIVE_MODES)}")
-    for place, variable in enumerate(given["env"]):
+    for place, variable in enumerate(command["env"]):
         if not variable["name"] or "=" in variable["name"]:
             what = "it has the character =" if variable["name"] else "it is empty"
             raise user.wrong(f"exec.env[{place}].name", what, "name the variable, or remove the entry")

@@ -105,10 +105,10 @@ class Leadership:
 
     def attempt(self) -> bool:
         """Try once to get the Lease; tell whether this process has it now."""
-        found = self._cluster.get(LEASE, self._meta["name"], self._meta["namespace"])
-        if found is not None and not self._free(found):
+        lease = self._cluster.get(LEASE, self._meta["name"], self._meta["namespace"])
+        if lease is not None and not self._free(lease):
             return False
-        return self._write(found)
+        return self._write(lease)
 
     def keep(self, stopping: threading.Event) -> None:
         """Renew the Lease until `stopping` is set.
@@ -155,9 +155,9 @@ class Leadership:
         if holder in ("", self._holder):
             return True
         duration = float(dig(lease, "spec", "leaseDurationSeconds") or self._times.lease)
-        seen = (holder, str(lease["metadata"]["resourceVersion"]), duration)
-        if self._seen is None or self._seen[0] != seen:
-            self._seen = (seen, self._clock())
+        state = (holder, str(lease["metadata"]["resourceVersion"]), duration)
+        if self._seen is None or self._seen[0] != state:
+            self._seen = (state, self._clock())
         return self._clock() >= self._seen[1] + duration
 
     def _write(self, before: Json | None) -> bool:
@@ -182,11 +182,11 @@ class Leadership:
 
     def _look_again(self) -> NotYet:
         """Read the Lease after a refused write: an answer was lost, a person wrote a label, or another holds it."""
-        found = self._cluster.get(LEASE, self._meta["name"], self._meta["namespace"])
-        holder = dig(found, "spec", "holderIdentity")
-        if found is not None and holder != self._holder:
+        lease = self._cluster.get(LEASE, self._meta["name"], self._meta["namespace"])
+        holder = dig(lease, "spec", "holderIdentity")
+        if lease is not None and holder != self._holder:
             raise self._lost(f"is {holder or 'nobody'}'s now")
-        self._held = found
+        self._held = lease
         return NotYet("somebody else changed it")
 
     def _lost(self, why: str) -> LeadershipLost:

@@ -26,16 +26,16 @@ def objects_of(texts: Mapping[str, str]) -> list[Json]:
     Raises:
         BadInput: something is not an object, or there is none, or one twice.
     """
-    found: dict[tuple[str, str, str, str], Json] = {}
+    objects: dict[tuple[str, str, str, str], Json] = {}
     for name, text in texts.items():
         for obj in _objects(name, text):
             key = (*_kind(obj), str(obj["metadata"].get("namespace", "")), str(obj["metadata"]["name"]))
-            if key in found:
+            if key in objects:
                 raise BadInput(f"{name}: {obj['kind']} {obj['metadata']['name']} is there twice", hint="remove one")
-            found[key] = obj
-    if not found:
+            objects[key] = obj
+    if not objects:
         raise BadInput(f"{', '.join(texts)}: no object", hint="remove the add-on from the spec to delete what it has")
-    return sorted(found.values(), key=rank)
+    return sorted(objects.values(), key=rank)
 
 
 def rank(obj: Json) -> int:

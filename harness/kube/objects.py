@@ -47,11 +47,11 @@ def quantity(text: str | int | float) -> Decimal:
     Raises:
         ValueError: it is not a quantity.
     """
-    found = _QUANTITY.fullmatch(str(text).strip())
-    if found is None or found[2] not in _SUFFIX:
+    match = _QUANTITY.fullmatch(str(text).strip())
+    if match is None or match[2] not in _SUFFIX:
         raise ValueError(f"{text!r} is not a quantity")
     try:
-        return Decimal(found[1]) * _SUFFIX[found[2]]
+        return Decimal(match[1]) * _SUFFIX[match[2]]
     except ArithmeticError as error:  # an exponent beyond what Decimal has
         raise ValueError(f"{text!r} is not a quantity") from error
 
@@ -64,11 +64,11 @@ def go_duration(text: str) -> Decimal:
     """
     if text.lstrip("+-") == "0":
         return Decimal(0)
-    found = _DURATION.fullmatch(text)
-    if found is None:
+    match = _DURATION.fullmatch(text)
+    if match is None:
         raise ValueError(f"{text!r} is not a duration")
-    length = sum((Decimal(n) * _UNITS[unit] for n, unit in re.findall(_DURATION_PART, found[2])), Decimal(0))
-    return -length if found[1] == "-" else length
+    length = sum((Decimal(n) * _UNITS[unit] for n, unit in re.findall(_DURATION_PART, match[2])), Decimal(0))
+    return -length if match[1] == "-" else length
 
 
 def same_setting(one: Any, other: Any) -> bool:
@@ -126,8 +126,8 @@ def condition(obj: Json | None, kind: str) -> Json | None:
 
 def is_condition(obj: Json | None, kind: str, status: str, reason: str | None = None) -> bool:
     """Tell whether an object has a condition of that type, status and (when given) reason."""
-    found = condition(obj, kind)
-    return found is not None and found.get("status") == status and (reason is None or found.get("reason") == reason)
+    entry = condition(obj, kind)
+    return entry is not None and entry.get("status") == status and (reason is None or entry.get("reason") == reason)
 
 
 def new_condition(kind: str, status: str, reason: str, message: str, moment: datetime, *, probed: bool = True) -> Json:
@@ -192,19 +192,19 @@ def ensure(
         create: makes an object that is not there; `cluster.create` without it.
     """
     meta = body["metadata"]
-    found = cluster.get(resource, meta["name"], meta.get("namespace"))
-    if found is not None and holds(found, body):
+    existing = cluster.get(resource, meta["name"], meta.get("namespace"))
+    if existing is not None and holds(existing, body):
         return
-    if found is None:
+    if existing is None:
         try:
-            found = (create or cluster.create)(resource, body)
+            existing = (create or cluster.create)(resource, body)
         except ApiFailure as failure:
             if not failure.conflict:
                 raise
     # A merge patch replaces lists whole: what was there before does not stay behind in them.
-    if found is None or not holds(_without(found, "status"), _without(body, "status")):
-        found = cluster.merge(resource, meta["name"], _without(body, "status"), meta.get("namespace"))
-    if "status" in body and not holds(found, body):
+    if existing is None or not holds(_without(existing, "status"), _without(body, "status")):
+        existing = cluster.merge(resource, meta["name"], _without(body, "status"), meta.get("namespace"))
+    if "status" in body and not holds(existing, body):
         patch = {"status": body["status"]}
         subresource = "status" if status_subresource else None
         cluster.merge(resource, meta["name"], patch, meta.get("namespace"), subresource=subresource)

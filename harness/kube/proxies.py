@@ -102,8 +102,8 @@ def _ascii(name: str) -> str:
 def _address(text: str) -> Address | None:
     """Return an address, None when it is a name; one of IPv4 that is written as IPv6 is that of IPv4."""
     with suppress(ValueError):
-        found = ip_address(text.partition("%")[0])
-        return (found.ipv4_mapped or found) if isinstance(found, IPv6Address) else found
+        address = ip_address(text.partition("%")[0])
+        return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
     return None
 
 

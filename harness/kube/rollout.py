@@ -24,28 +24,32 @@ def _deployment(obj: Json) -> str:
         return "its controller has not seen it yet"
     if dig(obj, "status", "conditions") and is_condition(obj, "Progressing", "False", "ProgressDeadlineExceeded"):
         return str((condition(obj, "Progressing") or {}).get("message"))
-    wanted, old = _wanted(obj), _number(obj, "replicas") - _number(obj, "updatedReplicas")
+    replicas, old = _wanted(obj), _number(obj, "replicas") - _number(obj, "updatedReplicas")
     if old > 0:
         return f"{old} old replicas are still there"
     available = _number(obj, "availableReplicas")
-    return "" if min(available, _number(obj, "updatedReplicas")) >= wanted else f"{available} of {wanted} are available"
+    return (
+        ""
+        if min(available, _number(obj, "updatedReplicas")) >= replicas
+        else f"{available} of {replicas} are available"
+    )
 
 
 def _daemon_set(obj: Json) -> str:
     if _unseen(obj):
         return "its controller has not seen it yet"
-    wanted = _number(obj, "desiredNumberScheduled")
+    scheduled = _number(obj, "desiredNumberScheduled")
     done = min(_number(obj, "updatedNumberScheduled"), _number(obj, "numberAvailable"))
-    return "" if done >= wanted or _on_delete(obj) else f"{done} of {wanted} are available"
+    return "" if done >= scheduled or _on_delete(obj) else f"{done} of {scheduled} are available"
 
 
 def _stateful_set(obj: Json) -> str:
     if _unseen(obj):
         return "its controller has not seen it yet"
-    wanted, ready, updated = _wanted(obj), _number(obj, "readyReplicas"), _number(obj, "updatedReplicas")
-    if ready < wanted:
-        return f"{ready} of {wanted} are ready"
-    left = wanted - int(dig(obj, "spec", "updateStrategy", "rollingUpdate", "partition") or 0)
+    replicas, ready, updated = _wanted(obj), _number(obj, "readyReplicas"), _number(obj, "updatedReplicas")
+    if ready < replicas:
+        return f"{ready} of {replicas} are ready"
+    left = replicas - int(dig(obj, "spec", "updateStrategy", "rollingUpdate", "partition") or 0)
     return "" if updated >= left or _on_delete(obj) else f"{updated} of {left} are updated"
 
 
@@ -61,8 +65,12 @@ def _definition(obj: Json) -> str:
 
 
 def _api_service(obj: Json) -> str:
-    found = condition(obj, "Available") or {}
-    return "" if found.get("status") == "True" else f"not available: {found.get('message') or 'nobody asked it yet'}"
+    available = condition(obj, "Available") or {}
+    return (
+        ""
+        if available.get("status") == "True"
+        else f"not available: {available.get('message') or 'nobody asked it yet'}"
+    )
 
 
 def _unseen(obj: Json) -> bool:

@@ -43,7 +43,7 @@ def begun(common_name: str, names: Iterable[str], now: datetime) -> ServingPair:
     return _signed(ServingPair(bundle, key, b"", b""), names, now)
 
 
-def renewed(found: ServingPair, names: Iterable[str], now: datetime, *, believed: bool) -> ServingPair:
+def renewed(pair: ServingPair, names: Iterable[str], now: datetime, *, believed: bool) -> ServingPair:
     """Return what is to be used from now on; the same while nothing is due, or it cannot be read any more.
 
     Args:
@@ -52,22 +52,22 @@ def renewed(found: ServingPair, names: Iterable[str], now: datetime, *, believed
     Raises:
         ValueError: it is not such a thing.
     """
-    authorities = x509.load_pem_x509_certificates(found.bundle)
+    authorities = x509.load_pem_x509_certificates(pair.bundle)
     if _due(authorities[0], now):
         bundle, key = _authority(str(authorities[0].subject.rfc4514_string()).removeprefix("CN="), now)
-        old = b"".join(pem_of(one) for one in authorities if one.not_valid_after_utc > now)
-        return replace(found, bundle=bundle + old, authority_key=key)
-    lasting = b"".join(pem_of(one) for one in authorities if one.not_valid_after_utc > now)
-    if lasting != found.bundle:
-        return replace(found, bundle=lasting)
-    certificate = x509.load_pem_x509_certificate(found.certificate)
+        old = b"".join(pem_of(authority) for authority in authorities if authority.not_valid_after_utc > now)
+        return replace(pair, bundle=bundle + old, authority_key=key)
+    lasting = b"".join(pem_of(authority) for authority in authorities if authority.not_valid_after_utc > now)
+    if lasting != pair.bundle:
+        return replace(pair, bundle=lasting)
+    certificate = x509.load_pem_x509_certificate(pair.certificate)
     fits = certificates.covered(certificate) >= set(names) and certificates.signed_by(certificate, authorities[0])
-    return found if not believed or (fits and not _due(certificate, now)) else _signed(found, names, now)
+    return pair if not believed or (fits and not _due(certificate, now)) else _signed(pair, names, now)
 
 
-def expires(found: ServingPair) -> datetime:
+def expires(pair: ServingPair) -> datetime:
     """Return until when its certificate is valid."""
-    return x509.load_pem_x509_certificate(found.certificate).not_valid_after_utc
+    return x509.load_pem_x509_certificate(pair.certificate).not_valid_after_utc
 
 
 def _due(certificate: x509.Certificate, now: datetime) -> bool:

@@ -58,9 +58,9 @@ def changed_since(project: Path, revision: str) -> Changes:
     """Ask git what differs since a revision and HEAD parted, uncommitted files too; BadInput without either."""
     known = _git(project, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     if known.returncode != 0:
-        said = known.stderr.strip().partition("\n")[0]
+        reason = known.stderr.strip().partition("\n")[0]
         raise BadInput(
-            f"git does not know the revision {revision!r}" + (f": {said}" if said else ""),
+            f"git does not know the revision {revision!r}" + (f": {reason}" if reason else ""),
             hint="name a branch, tag or commit; a shallow clone lacks older ones: `git fetch --unshallow`",
         )
     base = _git(project, "merge-base", known.stdout.strip(), "HEAD")

@@ -46,19 +46,19 @@ def choose(book: Rulebook, rows: Sequence[Domains], needed: Sequence[Value], the
             if narrower[axis] and book.solve(narrower) is not None:
                 open_rows[i] = narrower
                 break
-    seen = Counter(pair for row in there for pair in _pairs(row))
+    counts = Counter(pair for row in there for pair in _pairs(row))
     for domains in open_rows:
-        row = _varied(book, domains, seen)
-        seen.update(_pairs(row))
+        row = _varied(book, domains, counts)
+        counts.update(_pairs(row))
         yield row
 
 
-def _varied(book: Rulebook, domains: Domains, seen: Counter[frozenset[Value]]) -> Row:
+def _varied(book: Rulebook, domains: Domains, counts: Counter[frozenset[Value]]) -> Row:
     """Return a cell from the domains, on each axis in turn the value that makes the most pairs not yet seen."""
     for axis in domains:
         if len(domains[axis]) > 1:
             settled = [(a, values[0]) for a, values in domains.items() if len(values) == 1]
-            ranked = sorted(domains[axis], key=lambda v: _familiar((axis, v), settled, seen))
+            ranked = sorted(domains[axis], key=lambda v: _familiar((axis, v), settled, counts))
             domains = next(d for v in ranked if book.solve(d := narrowed(domains, {axis: (v,)})) is not None)
     return {axis: values[0] for axis, values in domains.items()}
 
@@ -102,8 +102,8 @@ class Field:
     def possible(self) -> frozenset[Pairing]:
         """Return the wanted combinations of classes that some cell has."""
         known: set[Pairing] = set()
-        wanted = list(self.wanted())
-        for combination in wanted:
+        combinations_wanted = list(self.wanted())
+        for combination in combinations_wanted:
             if combination not in known:
                 cell = self.book.solve(narrowed(self.domains, self.inside(combination)))
                 if cell is not None:
@@ -235,8 +235,8 @@ class _Wanted:
 
     def items(self, cell: Row) -> set[tuple[str, Item]]:
         """Return what a cell covers, each with its kind."""
-        found: set[tuple[str, Item]] = {("class", c) for c in self.field.combinations(cell)}
-        return found | {("value", (v,)) for v in cell.items() if v in self.values}
+        items: set[tuple[str, Item]] = {("class", c) for c in self.field.combinations(cell)}
+        return items | {("value", (v,)) for v in cell.items() if v in self.values}
 
     def missing(self, cells: Iterable[Row]) -> list[Mapping[str, tuple[str, ...]]]:
         """Return what no cell covers, each as the values that a cell for it may have."""
@@ -369,7 +369,7 @@ def _array(field: Field, fixed: Sequence[Row]) -> Controller | None:
             serials = {
                 (a, c): s for a, key in keys.items() for c, s in zip(field.members[a], self.serials[key], strict=True)
             }
-            possible = {tuple(sorted(serials[one] for one in combination)) for combination in field.possible}
+            possible = {tuple(sorted(serials[value] for value in combination)) for combination in field.possible}
             self.incomplete: dict[tuple[int, ...], tuple[int, ...]] = {
                 pair: pair for pair in self.incomplete if pair in possible
             }
@@ -467,13 +467,13 @@ def _excluding(field: Field, needs: Sequence[frozenset[Value]], values: Sequence
     fits = {frozenset(pair) for pair in pairs}
     has: dict[Value, int] = {}
     for number, classes in enumerate(needs):
-        for one in classes:
-            has[one] = has.get(one, 0) | 1 << number
+        for value in classes:
+            has[value] = has.get(value, 0) | 1 << number
     never = {
-        one: _together(bits for other, bits in has.items() if other != one and not _fit(one, other, axes, fits))
-        for one in has
+        value: _together(bits for other, bits in has.items() if other != value and not _fit(value, other, axes, fits))
+        for value in has
     }
-    excluded = [_together(never[one] for one in classes) for classes in needs]
+    excluded = [_together(never[value] for value in classes) for classes in needs]
     first = len(needs) - len(values)  # values come last; two of one class exclude each other, too
     for number, axis in enumerate(values, first):
         alike = (first + n for n, other in enumerate(values) if other == axis and first + n != number)
@@ -481,10 +481,10 @@ def _excluding(field: Field, needs: Sequence[frozenset[Value]], values: Sequence
     return excluded
 
 
-def _fit(one: Value, other: Value, axes: Sequence[str], fits: Collection[frozenset[Value]]) -> bool:
-    if one[0] == other[0]:
+def _fit(first: Value, other: Value, axes: Sequence[str], fits: Collection[frozenset[Value]]) -> bool:
+    if first[0] == other[0]:
         return False
-    return one[0] not in axes or other[0] not in axes or frozenset((one, other)) in fits
+    return first[0] not in axes or other[0] not in axes or frozenset((first, other)) in fits
 
 
 def _together(sets: Iterable[int]) -> int:

@@ -62,11 +62,11 @@ class Goal:
         }
 
     def _gone(self, axis: str) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        reasons: dict[str, list[str]] = {}
         for out in self.left_out:
             if out.axis == axis:
-                found.setdefault(out.why, []).append(out.value)
-        return found
+                reasons.setdefault(out.why, []).append(out.value)
+        return reasons
 
     def allows(self, cell: Mapping[str, str]) -> bool:
         """Tell whether a cell has an allowed value on every axis and breaks no rule."""
@@ -81,16 +81,18 @@ def goal_of(spec: Spec, tier: str | None, infra: str) -> Goal:
     Args:
         tier: None for what any cell may have there, whatever its tier.
     """
-    wanted = tier_of(spec, tier) if tier is not None else None
+    tier_definition = tier_of(spec, tier) if tier is not None else None
     infra_of(spec, infra)
-    elsewhere = _elsewhere(spec, tier, wanted) if tier is not None and wanted is not None else ()
+    elsewhere = _elsewhere(spec, tier, tier_definition) if tier is not None and tier_definition is not None else ()
     left_out = (*nowhere(spec, infra), *elsewhere)
     gone = {(out.axis, out.value) for out in left_out}
     return Goal(
         values={axis.name: tuple(v.id for v in axis.values if (axis.name, v.id) not in gone) for axis in spec.axes},
         classes={axis.name: {v.id: v.class_ for v in axis.values} for axis in spec.axes},
         rules=(*rules(spec), *_playable(spec)),
-        cover=wanted.cover if wanted is not None and wanted.cover is not None else Cover.model_construct(strength=1),
+        cover=tier_definition.cover
+        if tier_definition is not None and tier_definition.cover is not None
+        else Cover.model_construct(strength=1),
         left_out=left_out,
         machines={name: sum(m.count for m in topology.machines) for name, topology in spec.topologies.items()},
         defaults={axis.name: axis.default for axis in spec.axes if axis.default is not None},

@@ -91,10 +91,10 @@ class _LockReading:
 
     def add(self, line: str) -> None:
         """Take a line; ValueError where it is not a line of a lock, or has no place here."""
-        found = LINE.fullmatch(line)
-        if found is None:
+        match = LINE.fullmatch(line)
+        if match is None:
             raise ValueError(line)
-        begins, name, given = found.groups()
+        begins, name, given = match.groups()
         if begins == CELL:
             self._cell(name, given)
             return
@@ -102,14 +102,14 @@ class _LockReading:
         key = word(name)
         if inside is None or key in inside:
             raise ValueError(line)
-        self._in = {known: one for known, one in self._in.items() if len(known) <= len(begins)}
+        self._in = {known: entry for known, entry in self._in.items() if len(known) <= len(begins)}
         inside[key] = self._opened(begins, key) if given is None else value(given)
 
-    def _cell(self, name: str, given: str | None) -> None:
+    def _cell(self, name: str, value: str | None) -> None:
         cells = self._in.get(CELL)
-        if cells is None or name != "id" or given is None:
+        if cells is None or name != "id" or value is None:
             raise ValueError(name)
-        cells.append({name: word(given)})
+        cells.append({name: word(value)})
         self._in[OF_CELL] = cells[-1]
 
     def _opened(self, begins: str, key: str) -> Any:
@@ -127,10 +127,10 @@ def value(text: str) -> Any:
     """Return a word, a list of words or a mapping of words; ValueError where a text is something else."""
     inner = text[1:-1].split(", ") if text[1:-1] else []
     if text[0] + text[-1] == "[]":
-        return [word(one) for one in inner]
+        return [word(part) for part in inner]
     if text[0] + text[-1] == "{}":
-        pairs = [one.partition(": ") for one in inner]
-        made = {word(key): word(given) for key, _, given in pairs}
+        pairs = [part.partition(": ") for part in inner]
+        made = {word(key): word(content) for key, _, content in pairs}
         if len(made) < len(pairs):
             raise ValueError(text)
         return made
@@ -243,8 +243,8 @@ class Lock:
 
     def cells(self, infra: str, tier: str) -> dict[str, dict[str, str]]:
         """Return the values of a tier's locked cells by axis, by the cells' ids."""
-        found = self.tier(infra, tier)
-        cells = found.cells if found is not None else ()
+        planned = self.tier(infra, tier)
+        cells = planned.cells if planned is not None else ()
         return {
             cell.id: {**self.later, **dict(zip(self.axes, cell.values, strict=True)), **cell.also} for cell in cells
         }
@@ -291,19 +291,19 @@ def _misfits(lock: LockFile, document: lines.Document) -> Iterator[lines.Problem
         yield document.problem(("axes",), "duplicate axis")
     for infra, tiers in lock.plan.items():
         for tier, locked_tier in tiers.items():
-            seen: set[str] = set()
+            names: set[str] = set()
             for number, cell in enumerate(locked_tier.cells):
                 at = ("plan", infra, tier, "cells", number)
                 if len(cell.values) != len(lock.axes):
-                    said = (
+                    message = (
                         f"{len(cell.values)} values for {len(lock.axes)} axes; one for each of {', '.join(lock.axes)}"
                     )
-                    yield document.problem((*at, "values"), said)
+                    yield document.problem((*at, "values"), message)
                 for axis in (axis for axis in cell.also if axis not in lock.later):
                     yield document.problem((*at, "also", axis), unknown("later axis", axis, lock.later))
-                if cell.id in seen:
+                if cell.id in names:
                     yield document.problem((*at, "id"), f"duplicate cell {cell.id}")
-                seen.add(cell.id)
+                names.add(cell.id)
 
 
 def runnable(spec: Spec, tier: str, infra: str) -> tuple[dict[str, str], ...]:
@@ -330,9 +330,9 @@ def _pinned(spec: Spec, tier: str, infra: str) -> list[tuple[dict[str, str], str
     gone = {(out.axis, out.value): out.why for out in nowhere(spec, infra)}
 
     def lacks(cell: Mapping[str, str]) -> str:
-        found = [f"{axis} {value} {gone[axis, value]}" for axis, value in cell.items() if (axis, value) in gone]
-        why = "" if found else feasibility.pinned_lacking(spec, cell)
-        return f"scenario {cell['scenario']} {why}" if why else "; ".join(found)
+        missing = [f"{axis} {value} {gone[axis, value]}" for axis, value in cell.items() if (axis, value) in gone]
+        why = "" if missing else feasibility.pinned_lacking(spec, cell)
+        return f"scenario {cell['scenario']} {why}" if why else "; ".join(missing)
 
     return [(cell, lacks(cell)) for cell in pinned]
 
@@ -356,10 +356,10 @@ def locked(spec: Spec, tier: str, infra: str, lock: Lock) -> dict[str, dict[str,
 
 def current(spec: Spec, tier: str, infra: str, lock: Lock, goal: Goal) -> bool:
     """Tell whether a tier was planned from what the matrix says now."""
-    found = lock.tier(infra, tier)
-    if found is None or {*lock.axes, *lock.later} != set(goal.values):
+    planned = lock.tier(infra, tier)
+    if planned is None or {*lock.axes, *lock.later} != set(goal.values):
         return False
-    return (found.inputs, found.later) == digests(spec, tier, infra, goal, lock.axes)
+    return (planned.inputs, planned.later) == digests(spec, tier, infra, goal, lock.axes)
 
 
 def _mistake(spec: Spec, goal: Goal, name: str, values: Mapping[str, str]) -> str | None:
@@ -398,7 +398,7 @@ def digests(spec: Spec, tier: str, infra: str, goal: Goal, axes: Sequence[str]) 
 
 def _on(rule: Rule, narrow: Mapping[str, frozenset[str]]) -> Rule | None:
     """Return what a rule says where some axes have one value; None where it says nothing."""
-    if any(not wanted & rule.when.get(axis, wanted) for axis, wanted in narrow.items()):
+    if any(not values & rule.when.get(axis, values) for axis, values in narrow.items()):
         return None
     then = {a: ids for a, ids in rule.then.items() if a not in narrow or not narrow[a] <= ids}
     when = {a: ids for a, ids in rule.when.items() if a not in narrow}
@@ -437,7 +437,7 @@ def render(axes: Sequence[str], later: Mapping[str, str], plan: Mapping[str, Map
             tier: {
                 "inputs": planned.inputs,
                 **({"later": planned.later} if planned.later is not None else {}),
-                **({"figures": found} if (found := planned.figures.model_dump(exclude_none=True)) else {}),
+                **({"figures": figures} if (figures := planned.figures.model_dump(exclude_none=True)) else {}),
                 "cells": [_cell(cell, axes, later) for cell in planned.cells],
             }
             for tier, planned in tiers.items()

@@ -142,18 +142,21 @@ def choose(
     candidates = {cell.id: Candidate(cell, tiers[cell.id], why) for cell in among}
     for cell in named:
         candidates.setdefault(cell.id, Candidate(cell, (), ()))
-    found = _filtered(spec, candidates, selection)
+    candidates_left = _filtered(spec, candidates, selection)
     if selection.failed is not None:
         whole = selection.tier is None and not selection.filters
-        found = _only_failed(found, selection.failed, whole=whole)
+        candidates_left = _only_failed(candidates_left, selection.failed, whole=whole)
     if selection.changed is not None:
-        found = _only_affected(spec, found, selection.changed)
-    if not found:
+        candidates_left = _only_affected(spec, candidates_left, selection.changed)
+    if not candidates_left:
         raise NothingSelected("no cell is selected", hint=SHOWS)
-    return tuple(Selected(one.cell, one.tiers, ", ".join(one.why) or "every cell") for one in found.values())
+    return tuple(
+        Selected(candidate.cell, candidate.tiers, ", ".join(candidate.why) or "every cell")
+        for candidate in candidates_left.values()
+    )
 
 
-def _filtered(spec: Spec, found: Mapping[str, Candidate], selection: PlanSelection) -> dict[str, Candidate]:
+def _filtered(spec: Spec, candidates: Mapping[str, Candidate], selection: PlanSelection) -> dict[str, Candidate]:
     """Keep the cells that fit the filters, and say by which."""
     ids = [word for word in selection.filters if "=" not in word]
     by_axis: dict[str, list[str]] = {}
@@ -163,20 +166,20 @@ def _filtered(spec: Spec, found: Mapping[str, Candidate], selection: PlanSelecti
             _known_value(spec, axis, value)
             by_axis.setdefault(axis, []).append(value)
     for word in ids:
-        if not any(fnmatch.fnmatchcase(name, word) for name in found):
+        if not any(fnmatch.fnmatchcase(name, word) for name in candidates):
             where = f"tier {selection.tier}" if selection.tier is not None else "any tier"
-            raise NothingSelected(f"no cell matches {word!r} in {where}", hint=_shown(found))
+            raise NothingSelected(f"no cell matches {word!r} in {where}", hint=_shown(candidates))
     kept: dict[str, Candidate] = {}
-    for name, one in found.items():
+    for name, candidate in candidates.items():
         reasons = [next((word for word in ids if fnmatch.fnmatchcase(name, word)), "")] if ids else []
         for axis, values in by_axis.items():
-            fits = next((value for value in values if _fits(spec, one.cell, axis, value)), "")
+            fits = next((value for value in values if _fits(spec, candidate.cell, axis, value)), "")
             reasons.append(f"{axis}={fits}" if fits else "")
         if all(reasons):
-            kept[name] = one.because(*reasons)
+            kept[name] = candidate.because(*reasons)
     if not kept and by_axis:
         raise NothingSelected(
-            f"no cell has {' and '.join(w for w in selection.filters if '=' in w)}", hint=_shown(found)
+            f"no cell has {' and '.join(w for w in selection.filters if '=' in w)}", hint=_shown(candidates)
         )
     return kept
 
@@ -207,24 +210,24 @@ def _fits(spec: Spec, cell: Cell, axis: str, value: str) -> bool:
     return fnmatch.fnmatchcase(cell.values[axis], value)
 
 
-def _only_failed(found: Mapping[str, Candidate], failed: Failed, *, whole: bool) -> dict[str, Candidate]:
+def _only_failed(candidates: Mapping[str, Candidate], failed: Failed, *, whole: bool) -> dict[str, Candidate]:
     """Keep a run's failed cells; where nothing else was asked for, each of them must still be planned."""
-    gone = [name for name in failed.cells if name not in found]
+    gone = [name for name in failed.cells if name not in candidates]
     if gone and whole:
         raise BadInput(f"no longer in the plan: {', '.join(gone)}", hint="start a new run: `vmatrix list` shows cells")
     if not failed.cells:
         raise NothingSelected(f"every cell of run {failed.run} passed", hint="omit --failed to select all cells")
     why = f"did not pass in run {failed.run}"
-    return {name: one.because(why) for name, one in found.items() if name in failed.cells}
+    return {name: candidate.because(why) for name, candidate in candidates.items() if name in failed.cells}
 
 
-def _only_affected(spec: Spec, found: Mapping[str, Candidate], changes: Changes) -> dict[str, Candidate]:
+def _only_affected(spec: Spec, candidates: Mapping[str, Candidate], changes: Changes) -> dict[str, Candidate]:
     """Keep the cells that changed files can affect, and the first other one: if that fails, it was not the change."""
     effect = effects(spec, changes.paths)
-    reasons = {name: effect.on(one.cell) for name, one in found.items()}
+    reasons = {name: effect.on(candidate.cell) for name, candidate in candidates.items()}
     if not any(reasons.values()):
-        said = f"no file changed since {changes.since} affects a cell"
-        raise NothingSelected(said, hint="omit --changed-since to select all cells", detail="\n".join(changes.paths))
+        message = f"no file changed since {changes.since} affects a cell"
+        raise NothingSelected(message, hint="omit --changed-since to select all cells", detail="\n".join(changes.paths))
     control = next((name for name, reason in reasons.items() if not reason), None)
     reasons = {**reasons, **({control: "control: no change affects it"} if control is not None else {})}
-    return {name: one.because(reasons[name]) for name, one in found.items() if reasons[name]}
+    return {name: candidate.because(reasons[name]) for name, candidate in candidates.items() if reasons[name]}

@@ -77,10 +77,10 @@ def verify(goal: Goal, cells: Sequence[Mapping[str, str]]) -> Proof:
     counts: list[Count] = []
     missing: list[Combination] = []
     impossible: list[Impossible] = []
-    for what, wanted in wanted_by_kind(goal):
-        covered = covered_by(goal, sound, wanted)
+    for what, combinations in wanted_by_kind(goal):
+        covered = covered_by(goal, sound, combinations)
         absent: list[Combination] = []
-        for combination in wanted:
+        for combination in combinations:
             if combination not in covered:
                 reasons = _impossible(goal, combination)
                 if reasons is None:
@@ -130,14 +130,14 @@ def covered_by(goal: Goal, cells: Iterable[Mapping[str, str]], wanted: Iterable[
     for combination in wanted:
         axes, names = zip(*combination.values, strict=True) if combination.values else ((), ())
         by_axes.setdefault((combination.by_value, axes), {})[names] = combination
-    found: set[Combination] = set()
+    covered: set[Combination] = set()
     for cell in cells:
         classes = {axis: goal.classes[axis].get(cell[axis], "") for axis in goal.values}
         for (by_value, axes), known in by_axes.items():
             has = known.get(tuple(cell[axis] if by_value else classes[axis] for axis in axes))
             if has is not None:
-                found.add(has)
-    return found
+                covered.add(has)
+    return covered
 
 
 def _unsound(goal: Goal, cell: Mapping[str, str]) -> tuple[str, ...]:

@@ -51,8 +51,8 @@ class RevisionTrial:
     @property
     def failed(self) -> tuple[str, ...]:
         """Return the suite or step that failed first and the check or task in it, without its text."""
-        found = FIRST_FAILED.match(self.said)
-        return found.groups() if found else tuple(self.said.split(": ")[:2])
+        match = FIRST_FAILED.match(self.said)
+        return match.groups() if match else tuple(self.said.split(": ")[:2])
 
     def verdict_on(self, titles: Collection[str]) -> RevisionVerdict:
         """Return what the run says of some checks or steps, whatever else failed in it; without any, of all."""
@@ -98,9 +98,13 @@ class Bisection:
     @property
     def otherwise(self) -> tuple[str, ...]:
         """Return the bad revisions after the found one that failed in something else first, oldest first."""
-        found = self.trials.get(self.open[-1], RevisionTrial(RevisionVerdict.BAD))
-        later = (one for one in self.revisions[self._first_bad + 1 :] if self._is(one, RevisionVerdict.BAD))
-        return tuple(one for one in later if found.said and self.trials[one].failed != found.failed)
+        first_bad = self.trials.get(self.open[-1], RevisionTrial(RevisionVerdict.BAD))
+        later = (
+            revision for revision in self.revisions[self._first_bad + 1 :] if self._is(revision, RevisionVerdict.BAD)
+        )
+        return tuple(
+            revision for revision in later if first_bad.said and self.trials[revision].failed != first_bad.failed
+        )
 
     def tried(self, revision: str, trial: RevisionTrial) -> Bisection:
         """Return the search with one more revision that was tried."""
@@ -139,9 +143,13 @@ def resumed(search: Bisection, file: Path) -> Bisection:
         known: dict[str, Any] = json.loads(read_text(file))
         trials = {
             revision: RevisionTrial(
-                RevisionVerdict(one["verdict"]), one["run"], one["said"], tuple(one["failing"]), tuple(one["passed"])
+                RevisionVerdict(entry["verdict"]),
+                entry["run"],
+                entry["said"],
+                tuple(entry["failing"]),
+                tuple(entry["passed"]),
             )
-            for revision, one in known["trials"].items()
+            for revision, entry in known["trials"].items()
             if revision in search.revisions and known["cell"] == search.cell
         }
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -226,7 +234,7 @@ class Repository:
         Commits are in order by themselves, whatever the clocks of the hosts say that tested them. BadInput as `commit`.
         """
         done = _git(self.root, "rev-list", "--topo-order", "--reverse", self.commit(name))
-        return {found: number for number, found in enumerate(done.stdout.split())}
+        return {commit: number for number, commit in enumerate(done.stdout.split())}
 
     def revision(self, name: str) -> Commit:
         """Return a commit."""
@@ -301,8 +309,8 @@ class CellRuns:
         if not directory.results.is_file():
             return RevisionTrial(verdict_of(code), run)
         result = load(directory.path)
-        failing = {title for seen in of_run(result) for title, _ in seen.failed}
-        passed = {title for seen in of_run(result) for title in seen.passed}
+        failing = {title for outcome in of_run(result) for title, _ in outcome.failed}
+        passed = {title for outcome in of_run(result) for title in outcome.passed}
         return RevisionTrial(verdict_of(code), run, first_failure(result), (*sorted(failing),), (*sorted(passed),))
 
 
@@ -335,18 +343,18 @@ def search(
     Args:
         folder: of the search's files.  trial: runs the cell in a work tree.
     """
-    file, found = folder / "search.json", begun
+    file, state = folder / "search.json", begun
     with repository.tree(folder / "tree") as tree:
-        while (revision := found.following) is not None:
-            said = repository.revision(revision)
-            say(f"{said.title}: {len(found.open)} revisions left, {found.runs_left} runs at most")
+        while (revision := state.following) is not None:
+            name = repository.revision(revision)
+            say(f"{name.title}: {len(state.open)} revisions left, {state.runs_left} runs at most")
             repository.check_out(tree, revision)
             made = trial(tree)
-            found = found.tried(revision, made)
-            save(found, file)
+            state = state.tried(revision, made)
+            save(state, file)
             verdict = made.verdict_on(begun.titles).value
-            say(f"{said.title}: {verdict}" + (f": {made.said}" if made.said and not begun.titles else ""))
-    return found
+            say(f"{name.title}: {verdict}" + (f": {made.said}" if made.said and not begun.titles else ""))
+    return state
 
 
 def bisected(
@@ -391,8 +399,8 @@ def good_and_bad(records: Sequence[Record], cell: str, good: str | None, bad: st
     failed = [record for record in since if record.outcome == Outcome.FAILED and record.blame == PRODUCT]
     good = good or (own[passed[-1]].where.commit if passed else None)
     bad = bad or (failed[0].where.commit if failed else None)
-    for name, found in (("--good", good), ("--bad", bad)):
-        if found is None:
+    for name, revision in (("--good", good), ("--bad", bad)):
+        if revision is None:
             what = "passed" if name == "--good" else "failed since by the product's fault"
             raise BadInput(
                 f"the history has no run in which {cell} {what}",
@@ -410,6 +418,10 @@ def first_failure_at(records: Sequence[Record], cell: str, commit: str) -> str:
     if not own:
         return ""
     last = own[-1]
-    steps = (f"{one.name}: {one.message}" for one in last.steps if one.outcome == Outcome.FAILED and one.message)
-    checks = (f"{one.checks[0]}: {one.cause}" for one in last.notes if one.outcome == Outcome.FAILED and one.checks)
-    return next((said.partition("\n")[0] for said in (*steps, *checks)), "")
+    steps = (
+        f"{entry.name}: {entry.message}" for entry in last.steps if entry.outcome == Outcome.FAILED and entry.message
+    )
+    checks = (
+        f"{entry.checks[0]}: {entry.cause}" for entry in last.notes if entry.outcome == Outcome.FAILED and entry.checks
+    )
+    return next((message.partition("\n")[0] for message in (*steps, *checks)), "")

@@ -218,11 +218,11 @@ class Cells:
 
     def _overload(self, life: Life) -> str:
         """Say where a cell's hosts were too busy, as of the last seconds: many checks fail at once."""
-        asked, said = self._overloads.get(life.cell.id, (-OVERLOAD_SECONDS, ""))
+        asked, overload = self._overloads.get(life.cell.id, (-OVERLOAD_SECONDS, ""))
         if time.monotonic() - asked >= OVERLOAD_SECONDS:
-            said = life.overload()
-            self._overloads[life.cell.id] = time.monotonic(), said
-        return said
+            overload = life.overload()
+            self._overloads[life.cell.id] = time.monotonic(), overload
+        return overload
 
     def close(self, cell: Cell) -> None:
         """End a cell: collect, then tear down, unless it is to be kept.
@@ -239,12 +239,12 @@ class Cells:
         settings = self.plan.project.settings
         if self.keep and settings.keeps in ("always", "failed" if life.failed else "always"):
             life.kept = True
-            said = (
+            message = (
                 f"kept for {settings.expiry_hours:g} h: {self._login(cell)}; "
                 f"to remove it: {self.plan.cleanup} --cell {cell.id}"
             )
-            self.console.print(said)
-            self.recorder.write("kept", cell=cell.id, attempt=life.attempt.number, said=said)
+            self.console.print(message)
+            self.recorder.write("kept", cell=cell.id, attempt=life.attempt.number, said=message)
             return
         life.teardown()
 

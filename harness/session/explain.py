@@ -61,10 +61,10 @@ def why(spec: Spec, tier: str, infra: str, cell_id: str, lock: Lock | None = Non
     if spec.tiers[tier].cover is None:
         return Why(tier, pinned, (), ())
     goal = goal_of(spec, tier, infra)
-    wanted = dict.fromkeys(c for _, combinations in wanted_by_kind(goal) for c in combinations)
-    has = [tuple(had(goal, cell.values, wanted)) for cell in cells]
-    times = Counter(combination for found in has for combination in found)
-    before = {combination for found in has[:number] for combination in found}
+    combinations_wanted = dict.fromkeys(c for _, combinations in wanted_by_kind(goal) for c in combinations)
+    has = [tuple(had(goal, cell.values, combinations_wanted)) for cell in cells]
+    times = Counter(combination for of_cell in has for combination in of_cell)
+    before = {combination for of_cell in has[:number] for combination in of_cell}
     return Why(
         tier=tier,
         pinned=pinned,
@@ -78,16 +78,16 @@ SSH_PORT = 22
 COMPUTED = "{{"  # in a default that follows from other variables
 
 
-def explained(spec: Spec, infra: str, one: Selected, durations: Durations, sizes: Sizes) -> dict[str, Any]:
+def explained(spec: Spec, infra: str, selected: Selected, durations: Durations, sizes: Sizes) -> dict[str, Any]:
     """Return everything that is known of a cell before it exists, as plain data."""
-    cell = one.cell
+    cell = selected.cell
     size = sizes.expected(cell)
     expected = durations.expected(cell)
     environment = placeholders(cell)
     return {
         "cell": cell.id,
         "infra": infra,
-        "tiers": dict(_reasons(spec, infra, one)),
+        "tiers": dict(_reasons(spec, infra, selected)),
         "values": dict(cell.values),
         "expected": {
             "minutes": round(expected.seconds / 60, 1),
@@ -117,7 +117,7 @@ def explained(spec: Spec, infra: str, one: Selected, durations: Durations, sizes
             for m in cell.machines
         ],
         "phases": [_phase(spec, cell, index, environment) for index in range(len(cell.phases))],
-        "checks": {tier: _checks(spec, tier) for tier in one.tiers},
+        "checks": {tier: _checks(spec, tier) for tier in selected.tiers},
         "variables": dict(cell.vars),
         "variables from": _sources(spec, cell),
         "inventory": inventory.inventory(environment, spec.product_of(cell.values)),
@@ -136,16 +136,18 @@ def _sources(spec: Spec, cell: Cell) -> dict[str, str]:
     for ours, theirs in product.variables.items():
         places.setdefault(theirs, f"{ours}, which product.yml calls so")
         places.setdefault(ours, f"{theirs}, which vmatrix calls so")
-    found = {name: places[name] for name in cell.vars}
+    places_found = {name: places[name] for name in cell.vars}
     for name in guest_vars():
-        found.setdefault(name, "the infra cluster (docs/guests.md)")
+        places_found.setdefault(name, "the infra cluster (docs/guests.md)")
     for file in sorted((project / located(product, project).directory / "group_vars" / "all").glob("*.yml")):
         document, _ = lines.read(file)
         for name, value in document.content.items() if isinstance(document.content, Mapping) else ():
             if not (isinstance(value, str) and COMPUTED in value):
-                found.setdefault(name, f"{file}:{document.line_of((name,))}")
-    given = {name: f"a run: {said}" for name, said in GIVEN_BY_THE_RUN.items()}
-    return dict(sorted((found | {name: said for name, said in given.items() if name not in places}).items()))
+                places_found.setdefault(name, f"{file}:{document.line_of((name,))}")
+    by_run = {name: f"a run: {source}" for name, source in GIVEN_BY_THE_RUN.items()}
+    return dict(
+        sorted((places_found | {name: source for name, source in by_run.items() if name not in places}).items())
+    )
 
 
 def _chosen(spec: Spec, cell: Cell) -> Iterator[AxisValue]:
@@ -188,13 +190,13 @@ def example_manifests(cell: Cell) -> list[dict[str, Any]]:
     return render_all(plan, cell.machines, image, directory=templates_dir(), outside=outside)
 
 
-def _reasons(spec: Spec, infra: str, one: Selected) -> Iterator[tuple[str, Any]]:
+def _reasons(spec: Spec, infra: str, selected: Selected) -> Iterator[tuple[str, Any]]:
     """Yield, by tier, why the cell is in it."""
     lock = load_lock(matrix_dir())
-    for tier in one.tiers:
-        found = why(spec, tier, infra, one.cell.id, lock)
-        reason: dict[str, Any] = {"pinned": found.pinned}
-        for word, combinations in (("only it has", found.only), ("it has first", found.first)):
+    for tier in selected.tiers:
+        reasons = why(spec, tier, infra, selected.cell.id, lock)
+        reason: dict[str, Any] = {"pinned": reasons.pinned}
+        for word, combinations in (("only it has", reasons.only), ("it has first", reasons.first)):
             shown = [str(combination) for combination in combinations[:SHOWN]]
             more = len(combinations) - len(shown)
             if shown:
@@ -215,7 +217,7 @@ def _phase(spec: Spec, cell: Cell, index: int, environment: Environment) -> dict
         **({"data": f"as when {cell.stage(phase.data_of)} began"} if phase.data_of is not None else {}),
         **({"values": values} if (values := _others(phase.values, cell.values)) else {}),
         **({"variables": variables} if (variables := _others(phase.vars, cell.vars) | named_machines(phase)) else {}),
-        **({"through": [_others(given, phase.vars) for given in phase.between]} if phase.between else {}),
+        **({"through": [_others(between, phase.vars) for between in phase.between]} if phase.between else {}),
         "then": phase.then,
         "checked": phase.cluster,
     }

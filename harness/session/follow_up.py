@@ -58,26 +58,26 @@ def follow_up(spec: Spec, infra: str, results: Sequence[RunResult], seconds: Cal
     Args:
         seconds: what a cell is expected to take.
     """
-    seen = [one for result in results for one in of_run(result)]
+    outcomes = [outcome for result in results for outcome in of_run(result)]
     goal = goal_of(spec, None, infra)
-    failures = tuple(worth_showing(explained(seen, together=spec.together, goal=goal)))
+    failures = tuple(worth_showing(explained(outcomes, together=spec.together, goal=goal)))
     cut_off = {cell.id for result in results for cell in result.cells if cell.incomplete}
-    there = frozenset(frozenset(one.values.items()) for one in seen if one.cell not in cut_off)
+    there = frozenset(frozenset(outcome.values.items()) for outcome in outcomes if outcome.cell not in cut_off)
     random = Random(len(there))  # noqa: S311 - the same candidates each time
     row = further(goal, failures, random, lambda row: seconds(make_cell(spec, row)), there)
     if row is not None:
         return FollowUp(failures, make_cell(spec, row))
-    return FollowUp(failures, None, tuple(why_none(goal, one) for one in failures if one.named is None))
+    return FollowUp(failures, None, tuple(why_none(goal, outcome) for outcome in failures if outcome.named is None))
 
 
-def why_none(goal: Goal, found: Explained) -> str:
+def why_none(goal: Goal, failure: Explained) -> str:
     """Say why no cell tells apart what may explain a failure."""
-    what, book = found.keys[0][0], Rulebook.of(goal.rules)
-    if found.by_chance:
+    what, book = failure.keys[0][0], Rulebook.of(goal.rules)
+    if failure.by_chance:
         return f"{what}: most likely by chance"
-    if any(suspect.around for suspect in found.suspects[:2]):
+    if any(suspect.around for suspect in failure.suspects[:2]):
         return f"{what}: no cell chooses its node, runner or hour"
-    match _matrix(found)[:2]:
+    match _matrix(failure)[:2]:
         case [first, second]:
             both = [(first, second), (second, first)]
             pairs = [(one, other) for one, other in both if not {*other.values} <= {*one.values}]
@@ -92,9 +92,9 @@ def why_none(goal: Goal, found: Explained) -> str:
     return f"{what}: no possible cell tells more of {first.said} and {second.said}"
 
 
-def _without(goal: Goal, one: Suspect, other: Suspect) -> list[dict[str, frozenset[str]]]:
+def _without(goal: Goal, suspect: Suspect, other: Suspect) -> list[dict[str, frozenset[str]]]:
     """Return what a cell may have that has all of one suspect's values and lacks one of the other's."""
-    chosen = dict(one.values)
+    chosen = dict(suspect.values)
     domains = {
         axis: frozenset(known) & ({chosen[axis]} if axis in chosen else set(known))
         for axis, known in goal.values.items()
@@ -102,7 +102,7 @@ def _without(goal: Goal, one: Suspect, other: Suspect) -> list[dict[str, frozens
     return [
         {**domains, axis: domains[axis] - {value}}
         for axis, value in other.values
-        if (axis, value) not in one.values and axis in domains
+        if (axis, value) not in suspect.values and axis in domains
     ]
 
 
@@ -122,7 +122,7 @@ def further(
     Args:
         there: the values of cells that have run to their end.
     """
-    unsure = [(1 - one.chance, s) for one in failures if (s := _matrix(one)) and s[0].share < SURE]
+    unsure = [(1 - failure.chance, s) for failure in failures if (s := _matrix(failure)) and s[0].share < SURE]
     book, pool = Rulebook.of(goal.rules), [suspect for _, suspects in unsure for suspect in suspects]
     shares = [suspect.share for suspect in pool]
     rows = (
@@ -137,8 +137,8 @@ def further(
     return min((row for bits, row in told if bits >= best - AS_GOOD), key=seconds)
 
 
-def _matrix(found: Explained) -> list[Suspect]:
-    return [suspect for suspect in found.suspects if not suspect.around]
+def _matrix(failure: Explained) -> list[Suspect]:
+    return [suspect for suspect in failure.suspects if not suspect.around]
 
 
 def _domains(
@@ -192,31 +192,33 @@ class Pursuit:
         """
         codes: list[int] = []
         cells: list[str] = []
-        found = self._found()
+        follow_ups = self._found()
         try:
-            while found.cell is not None and len(cells) < most:
-                self.say(f"further cell {len(cells) + 1} of at most {most}, to tell suspects apart: {found.cell.id}")
-                cells.append(found.cell.id)
-                codes.append(proc.attend(vmatrix_call("run", found.cell.id, "--into", self.run, *self.options)))
+            while follow_ups.cell is not None and len(cells) < most:
+                self.say(
+                    f"further cell {len(cells) + 1} of at most {most}, to tell suspects apart: {follow_ups.cell.id}"
+                )
+                cells.append(follow_ups.cell.id)
+                codes.append(proc.attend(vmatrix_call("run", follow_ups.cell.id, "--into", self.run, *self.options)))
                 if proc.by_signal(codes[-1]) or self._cut_off(cells[-1]):
                     break
-                found = self._found()
+                follow_ups = self._found()
         finally:  # also where a signal ended the last one
-            self._note(found, cells, most)
+            self._note(follow_ups, cells, most)
         return next((code for code in codes if proc.by_signal(code) or code in (EXIT_LEAKED, EXIT_HARNESS)), EXIT_OK)
 
     def _cut_off(self, name: str) -> bool:
         return all(cell.incomplete for cell in self._result().cells if cell.id == name)
 
-    def _note(self, found: FollowUp, cells: Sequence[str], most: int) -> None:
+    def _note(self, follow: FollowUp, cells: Sequence[str], most: int) -> None:
         """Write down which further cells were run, and why there are no more."""
-        open_ones = [one for one in found.failures if one.named is None]
-        why = found.why or tuple(f"{one.keys[0][0]}: {most} are the most" for one in open_ones)
+        open_ones = [failure for failure in follow.failures if failure.named is None]
+        why = follow.why or tuple(f"{failure.keys[0][0]}: {most} are the most" for failure in open_ones)
         if cells and self._cut_off(cells[-1]):
             why = (f"{cells[-1]} was not run to its end; to go on: vmatrix suspect {self.run} --run",)
-        elif cells and not found.failures:
+        elif cells and not follow.failures:
             why = ("what failed came most likely by chance: no suspect is left",)
-        if cells or found.failures:
+        if cells or follow.failures:
             Recorder(self._files.path).write("follow-up", cells=list(cells), no_further=list(why))
         for line in why:
             self.say(f"no further cell: {line}")
@@ -226,25 +228,27 @@ class Pursuit:
 
         That is the one that takes least for each failure that it has: runs of a cell tell of all of them.
         """
-        durations, found = Durations.load(self.project.settings, os.environ), self._found()
+        durations, follow = Durations.load(self.project.settings, os.environ), self._found()
         history = open_store(self.project.settings, os.environ).load().records
         records = [record for record in history if record.where.commit and not record.where.changed]
         by_id = {cell.id: cell for cell in map(self._cell, self._result().values.values())}
-        named = [one for one in found.failures if one.named is not None and not one.named.around]
-        failures = Counter(cell for one in named for cell in one.cells)
-        for one in named:
-            assert one.named is not None  # noqa: S101 - chosen above
-            own = [by_id[c] for c in one.cells if c in by_id and set(one.named.values) <= by_id[c].values.items()]
+        named = [failure for failure in follow.failures if failure.named is not None and not failure.named.around]
+        failures = Counter(cell for failure in named for cell in failure.cells)
+        for failure in named:
+            assert failure.named is not None  # noqa: S101 - chosen above
+            own = [
+                by_id[c] for c in failure.cells if c in by_id and set(failure.named.values) <= by_id[c].values.items()
+            ]
             cell = min(own, key=lambda cell: durations.expected(cell).seconds / failures[cell.id]).id
-            culprit = self._culprit(one, one.named, cell, records)
-            self.say(f"{one.named.said}: {culprit.said}")
+            culprit = self._culprit(failure, failure.named, cell, records)
+            self.say(f"{failure.named.said}: {culprit.said}")
             Recorder(self._files.path).write("culprit", cell=cell, **culprit.event)
 
     def _cell(self, values: Mapping[str, str]) -> Cell:
         return make_cell(self.project.spec, values)
 
-    def _culprit(self, found: Explained, suspect: Suspect, cell: str, records: Sequence[Record]) -> Culprit:
-        checks = tuple(title for title, _ in found.keys)
+    def _culprit(self, failure: Explained, suspect: Suspect, cell: str, records: Sequence[Record]) -> Culprit:
+        checks = tuple(title for title, _ in failure.keys)
         pairs = ((axis.name, value) for axis in self.project.spec.axes for value in axis.values)
         globs = tuple(dict.fromkeys(p for axis, v in pairs if (axis, v.id) in suspect.values for p in v.paths))
         none = Culprit(suspect.values, checks, paths=globs)
@@ -269,7 +273,7 @@ class Pursuit:
 
     def _commit(self) -> str:
         """Return the commit that the run was made at; that of the checkout where the run does not say it."""
-        return next((one.where.commit for one in records_of(self._files.path) if one.where.commit), "HEAD")
+        return next((record.where.commit for record in records_of(self._files.path) if record.where.commit), "HEAD")
 
     def _suites(self, cell: str) -> list[str]:
         """Return the options by which a cell of its tier, planned or not, has the suites of that; others have all."""

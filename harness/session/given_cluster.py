@@ -227,18 +227,18 @@ def plan_foreign(where: GivenCluster, suites: Sequence[str] = ()) -> ForeignChec
     told = file.facts
     _refuse_policies_unsaid(document, told, suites)
     cluster = Cluster.from_kubeconfig(where.kubeconfig)
-    given = given_inventory(where.inventories, _groups(told))
+    inventory = given_inventory(where.inventories, _groups(told))
     plugin = plugins().get(told.network_plugin or "")
     release = cluster.version().removeprefix("v")
     variables = {"cluster_kubernetes_version": release, **told.given(plugin.version if plugin is not None else None)}
-    _refuse_half_families(where, given, variables)
+    _refuse_half_families(where, inventory, variables)
     _refuse_release(where, str(variables["cluster_kubernetes_version"]))
     minor = minor_of(str(variables["cluster_kubernetes_version"]))
     if CONFORMANCE in suites:
         load_curated(minor)  # which says that there is none
     spec = load_spec(anywhere() / MATRIX)
-    phase = Phase(STAGE, machines=tuple(m.name for m in given.machines), vars=variables)
-    cell = Cell(NAME, {}, STAGE, (phase,), tuple(m.planned for m in given.machines), variables)
+    phase = Phase(STAGE, machines=tuple(m.name for m in inventory.machines), vars=variables)
+    cell = Cell(NAME, {}, STAGE, (phase,), tuple(m.planned for m in inventory.machines), variables)
     product = Product(
         name="given",
         directory=".",
@@ -252,7 +252,7 @@ def plan_foreign(where: GivenCluster, suites: Sequence[str] = ()) -> ForeignChec
     run = random_id()
     directory = RunDir.of_given(where.settings.runs, run).path
     plan = RunPlan(run, None, (cell,), project, directory, only=meant, after=0)
-    return ForeignCheck(plan, given, where.kubeconfig, told, variables, not_judged(told, meant, minor))
+    return ForeignCheck(plan, inventory, where.kubeconfig, told, variables, not_judged(told, meant, minor))
 
 
 def _refuse_policies_unsaid(facts: Document | None, told: Facts, suites: Sequence[str]) -> None:

@@ -24,8 +24,8 @@ from harness.validate.performance.figures import Figure, Key, by_key, carried_in
 
 def figures_of_run(plan: RunPlan, cell: Cell, stage: str) -> dict[Key, Figure]:
     """Return what the checks of a run have measured after a phase of a cell so far."""
-    found = next((one for one in load(plan.directory).cells if one.id == cell.id), None)
-    checks = found.last_checks if found is not None else ()
+    loaded = next((entry for entry in load(plan.directory).cells if entry.id == cell.id), None)
+    checks = loaded.last_checks if loaded is not None else ()
     return by_key(figure for check in checks if check.stage == stage for figure in carried_in(check.properties))
 
 

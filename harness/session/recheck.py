@@ -84,8 +84,8 @@ def _cell(project: Project, name: str, events: tuple[Event, ...], directory: Pat
             f"{directory} says nothing of cell {name}",
             hint="use the machine and directory that the run was started in, or set VMATRIX_RUNS",
         )
-    wanted = {axis.name for axis in project.spec.axes}
-    if set(values) != wanted or (made := make_cell(project.spec, values)).id != name:
+    axes = {axis.name for axis in project.spec.axes}
+    if set(values) != axes or (made := make_cell(project.spec, values)).id != name:
         raise BadInput(
             f"the matrix has changed since cell {name} was made", hint="check it with the matrix of then, or run it"
         )
@@ -138,10 +138,10 @@ def _environment(kept: KeptCell, attempt: Attempt, options: tuple[str, ...]) -> 
 
 def _variables(kept: KeptCell) -> Mapping[str, Any]:
     file = kept.there.files.variables
-    found = yaml_text.document(read_text(file), file, hint="run the cell again")
-    if not isinstance(found, dict):
+    variables = yaml_text.document(read_text(file), file, hint="run the cell again")
+    if not isinstance(variables, dict):
         raise BadInput(f"{file} holds no variables", hint="run the cell again")
-    return found
+    return variables
 
 
 OF_PHASES = "phases"  # what happened during a phase is over

@@ -98,11 +98,11 @@ def history_of(paths: Sequence[Path], spec: Spec, settings: Settings, environmen
     if not paths:
         return open_store(settings, environment).load()
     folders = [path for path in paths if path.is_dir()]
-    found = read((str(path), content(path)) for path in paths if path not in folders)
+    history = read((str(path), content(path)) for path in paths if path not in folders)
     if not folders:
-        return found
+        return history
     collected = collect(folders, quarantine=spec.quarantine)
-    whole = with_records(found, collected.records)
+    whole = with_records(history, collected.records)
     return replace(whole, skipped=(*whole.skipped, *collected.skipped), sources=(*whole.sources, *map(str, folders)))
 
 
@@ -144,10 +144,10 @@ def _one(word: str | None) -> str | None:
 def _last_infra(chosen: RecordFilter, records: Iterable[Record]) -> str | None:
     """Return the infra profile of the last record that is looked at."""
     if chosen.focus is not None:
-        seen = [r.infra for r in records if key_of(r) == chosen.focus]
+        infras = [r.infra for r in records if key_of(r) == chosen.focus]
     else:
-        seen = [r.infra for r in records if chosen.tier in (None, r.tier) and chosen.branch in (None, r.where.branch)]
-    return seen[-1] if seen else None
+        infras = [r.infra for r in records if chosen.tier in (None, r.tier) and chosen.branch in (None, r.where.branch)]
+    return infras[-1] if infras else None
 
 
 def planned_of(

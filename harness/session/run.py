@@ -136,10 +136,10 @@ class Run:
         self.live.on_phase("starting workers" if self.parallel > 1 else "starting the first cell")
         return self.live
 
-    def _tell_of_infra(self, said: str) -> None:
+    def _tell_of_infra(self, message: str) -> None:
         """Print and write down what became of a part of the infra cluster."""
-        self.console.print(said)
-        self.recorder.write("infra", said=said)
+        self.console.print(message)
+        self.recorder.write("infra", said=message)
 
     def leave_out(self, cells: Iterable[Cell]) -> None:
         """Write down that nothing of some cells was selected: they are no part of this run."""
@@ -210,7 +210,7 @@ class Run:
         """Write down the symptoms that failed cells show, where the matrix knows any."""
         sightings, given_up = symptoms.look(self._result(), self.plan.project.spec.symptoms, datetime.now(UTC).date())
         if sightings or given_up:
-            self.recorder.write("symptoms", sightings=[asdict(one) for one in sightings], given_up=given_up)
+            self.recorder.write("symptoms", sightings=[asdict(sighting) for sighting in sightings], given_up=given_up)
 
     def _phase(self, what: str) -> None:
         if self.live is not None:
@@ -220,9 +220,9 @@ class Run:
         """Write the reports; one that cannot be written is said, and counts where all else was well."""
         for path, error in run_reports.write_all(self._result(), self.plan.files).items():
             ours = system.of(error) if isinstance(error, OSError) else None
-            said = ours.summary if ours is not None else f"{path}: {type(error).__name__}: {error}; a bug in vmatrix"
-            self.console.print(sanitized(f"this report could not be written: {said}"))
-            self.recorder.write("report-failed", path=str(path), said=said)
+            message = ours.summary if ours is not None else f"{path}: {type(error).__name__}: {error}; a bug in vmatrix"
+            self.console.print(sanitized(f"this report could not be written: {message}"))
+            self.recorder.write("report-failed", path=str(path), said=message)
             if self.exit_code == EXIT_OK:
                 self.exit_code = ours.exit_code if ours is not None else EXIT_HARNESS
                 self.recorder.write("run-end", exit_code=self.exit_code, signal=self.signalled, **more)
@@ -236,8 +236,10 @@ class Run:
             plan, project = self.plan, self.plan.project
             keep(plan.directory, project.settings, quarantine=project.spec.quarantine, cells=plan.cells)
         except Exception as error:  # noqa: BLE001 - the results are written; nothing here may change what they say
-            said = f"this run is not in the history: {error}; add it with `vmatrix history add {self.plan.directory}`"
-            self.console.print(said)
+            message = (
+                f"this run is not in the history: {error}; add it with `vmatrix history add {self.plan.directory}`"
+            )
+            self.console.print(message)
 
     def _reap_strays(self) -> None:
         """Remove cells of this run that nobody tears down (a signal or a crash may have hit in mid-creation)."""

@@ -22,7 +22,7 @@ MOST_PARAMETERS = 8  # self and cls do not count
 LONGEST_MODULE = 600  # lines
 LEAST_MODULE = 40  # lines, below which what one neighbour alone imports belongs to that neighbour
 VAGUE = frozenset({"found", "given", "one", "said", "seen", "wanted"})  # names that do not say what they hold
-MOST_VAGUE = 2.0  # per cent of all names that are bound
+MOST_VAGUE = 1.0  # per cent of all names that are bound
 FOLDED = (
     *("harness/artifacts", "harness/cell", "harness/cli", "harness/embedded", "harness/gitlab", "harness/history"),
     *("harness/infra", "harness/kube", "harness/machines", "harness/operator", "harness/plan", "harness/plugin"),

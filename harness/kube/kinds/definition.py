@@ -49,11 +49,11 @@ def structural(model: type[BaseModel]) -> Schema:
 def _without_defaults(schema: Any) -> Any:
     """Return a status' schema without defaults: what no controller wrote is not there."""
     if isinstance(schema, list):
-        return [_without_defaults(one) for one in schema]
+        return [_without_defaults(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     plain = "default" in schema and ("type" in schema or FREE in schema)
-    return {name: _without_defaults(one) for name, one in schema.items() if not (plain and name == "default")}
+    return {name: _without_defaults(item) for name, item in schema.items() if not (plain and name == "default")}
 
 
 def _node(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:
@@ -78,7 +78,7 @@ def _resolved(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:
     if "$ref" in schema:
         return {**_resolved(defs[schema["$ref"].rpartition("/")[2]], defs), **beside}
     if "anyOf" in schema:
-        (chosen,) = (one for one in schema["anyOf"] if one.get("type") != "null")
+        (chosen,) = (option for option in schema["anyOf"] if option.get("type") != "null")
         return {**_resolved(chosen, defs), **beside}
     return beside
 

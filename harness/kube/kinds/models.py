@@ -104,10 +104,10 @@ class ApiModel(BaseModel):
                 yield place, rule
         for name, field in type(self).model_fields.items():
             value, inside = getattr(self, name), (*place, field.alias or name)
-            parts = {(*inside, number): one for number, one in enumerate(value)} if isinstance(value, tuple) else {}
-            for where, one in {inside: value, **parts}.items():
-                if isinstance(one, ApiModel):
-                    yield from one.broken(where, creating=creating)
+            parts = {(*inside, number): part for number, part in enumerate(value)} if isinstance(value, tuple) else {}
+            for where, part in {inside: value, **parts}.items():
+                if isinstance(part, ApiModel):
+                    yield from part.broken(where, creating=creating)
 
 
 class StatusModel(ApiModel):

@@ -26,8 +26,8 @@ def with_fields(page: str, crds: Iterable[Json]) -> str:
     """Return a page with the tables between its marks made again from the definitions."""
     for crd in crds:
         begin = BEGIN.format(crd["spec"]["names"]["kind"])
-        before, found, after = page.partition(begin)
-        if found:
+        before, marker, after = page.partition(begin)
+        if marker:
             text = "\n\n".join(_tables(crd))
             page = f"{before}{begin}{text}\n{END}{after.partition(END)[2]}"
     return page
@@ -96,28 +96,28 @@ class SpecMistake:
 
 def mistakes_of_form(error: ValidationError) -> list[SpecMistake]:
     """Return what pydantic refuses; not what it says of a list because of the list's entries."""
-    errors: list[dict[str, Any]] = [dict(found) for found in error.errors(include_url=False)]
-    around = {found["loc"][:length] for found in errors for length in range(len(found["loc"]))}
-    return [_in_words(found) for found in errors if found["loc"] not in around]
+    errors: list[dict[str, Any]] = [dict(mistake) for mistake in error.errors(include_url=False)]
+    around = {mistake["loc"][:length] for mistake in errors for length in range(len(mistake["loc"]))}
+    return [_in_words(mistake) for mistake in errors if mistake["loc"] not in around]
 
 
 def _in_words(error: dict[str, Any]) -> SpecMistake:
     """Return one mistake in the words of the API server where it has some."""
     field = path_of(*error["loc"])
-    given, context = json.dumps(error.get("input"), default=str), error.get("ctx", {})
+    shown, context = json.dumps(error.get("input"), default=str), error.get("ctx", {})
     match error["type"]:
         case "missing":
             return SpecMistake(field, "Required value", "set it")
         case "literal_error":
             choices = ", ".join(f'"{word}"' for word in re.findall(r"'([^']*)'", context["expected"]))
-            return SpecMistake(field, f"Unsupported value: {given}", f"supported values: {choices}")
+            return SpecMistake(field, f"Unsupported value: {shown}", f"supported values: {choices}")
         case "extra_forbidden":
             return SpecMistake(field, "unknown field", "remove it, or correct its name")
         case "string_pattern_mismatch":
             message = f"{field} in body should match '{context['pattern']}'"
         case _:
             message = error["msg"]
-    return SpecMistake(field, f"Invalid value: {given}", message)
+    return SpecMistake(field, f"Invalid value: {shown}", message)
 
 
 def path_of(*fields: str | int) -> str:
