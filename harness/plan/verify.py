@@ -77,10 +77,10 @@ def verify(goal: Goal, cells: Sequence[Mapping[str, str]]) -> Proof:
     counts: list[Count] = []
     missing: list[Combination] = []
     impossible: list[Impossible] = []
-    for what, combinations in wanted_by_kind(goal):
-        covered = covered_by(goal, sound, combinations)
+    for what, group in wanted_by_kind(goal):
+        covered = covered_by(goal, sound, group)
         absent: list[Combination] = []
-        for combination in combinations:
+        for combination in group:
             if combination not in covered:
                 reasons = _impossible(goal, combination)
                 if reasons is None:
