@@ -72,11 +72,14 @@ def run(
     tell_idle(plan.project.spec)
     if plan.night is not None and given.get("rerun_failed") is None and given.get("into") is None:
         given = {**given, "night": str(plan.night)}  # a night that begins in the meantime changes nothing
+    checks = [*checks_of(plan)]
     side_by_side = workers("1" if given.get("shell") else parallel, len(plan.cells))
+    if side_by_side is None and has_own(checks) and not given.get("shell"):
+        side_by_side = "1"  # a process of their own, which they may end, while another one ends the run
     follow = repeat == 1 and follows(plan, given, chosen)
     if follow:
         given = {**given, "run_id": plan.run}  # the cells that follow are added to it
-    argv = [*checks_of(plan), "-p", "no:cacheprovider", *options_of(given)]
+    argv = [*checks, "-p", "no:cacheprovider", *options_of(given)]
     pairs = [("-n", side_by_side), ("-k", select), *(("--cell", cell) for cell in chosen)]
     argv += [word for option, value in pairs if value is not None for word in (option, value)]
     plain_console(stderr=True).print("$ " + shlex.join(["pytest", *argv]))
@@ -122,6 +125,11 @@ def checks_of(plan: RunPlan) -> Iterator[str]:
     own = words_of_own(plan.project.directory, plan.suites())
     settings = ("-c", str(packaged_dir() / "pyproject.toml"), "--confcutdir", str(checks_dir()))
     yield from (str(checks_dir()), *(own or settings))
+
+
+def has_own(checks: Sequence[str]) -> bool:
+    """Tell whether the words about checks name some of the project's own."""
+    return "--rootdir" in checks
 
 
 def options_of(given: Given) -> Iterator[str]:

@@ -10,6 +10,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from pluggy import PluginValidationError
 
 from harness.errors import BadInput
 from harness.events import Recorder, recorded
-from harness.plugin.items import begins_with_cell, check_name, holds, suite_of
+from harness.plugin.items import begins_with_cell, check_name, holds, suite_of, text_of
 from harness.plugin.own_hooks import (
     ORDERING,
     Mistake,
@@ -31,7 +32,8 @@ from harness.plugin.own_hooks import (
     hiding_marks,
     replaced_fixtures,
 )
-from harness.plugin.state import RUN, cell_of, message
+from harness.plugin.own_process import UNCAUGHT, Ended, Late, OwnProcess, no_end
+from harness.plugin.state import CELLS, CURRENT, OWN_PROCESS, RUN, cell_of, message, on_worker, stack_of
 from harness.report.results import STARTS
 from harness.spec.project import checks_dir
 from harness.spec.suites import CHECKS, own_suites, suite_in
@@ -311,6 +313,23 @@ class OwnChecks:
         self._marks: dict[pytest.Item, int] = {}
         self.promised: list[pytest.Item] = []
         self.loading: Path | None = None
+        self.process: OwnProcess | None = None
+        self._config: pytest.Config | None = None
+
+    def begin(self, config: pytest.Config) -> None:
+        """Give what the checks do in this process the project's deadlines."""
+        process = self.process = config.stash[OWN_PROCESS]
+        timeouts = self.plan.project.timeouts
+        process.load_seconds, process.check_seconds = timeouts.own_load, timeouts.own_check
+        config.pluginmanager.register(process, "vmatrix-own-process")
+        self._config = config
+        for kind in UNCAUGHT:
+            config.addinivalue_line("filterwarnings", f"default::pytest.{kind.__name__}")
+        if on_worker(config):
+            process.limit.in_worker(stack_of(config))
+
+    def _loading(self) -> AbstractContextManager[None]:
+        return self.process.loading() if self.process is not None else nullcontext()
 
     @property
     def error(self) -> BadInput | None:
@@ -378,11 +397,12 @@ class OwnChecks:
             warnings.simplefilter("always", pytest.PytestCollectionWarning)
             self.loading = collector.path
             try:
-                report = yield
-            except SystemExit as ended:  # would end the run, as if it had passed
+                with no_end(self.folder), self._loading():
+                    report = yield
+            except (SystemExit, Ended, Late) as ended:  # would end the run, as if it had passed
                 self._broken.add(collector.path)
                 self.mistakes.append(unloadable(ended, collector.path, self.folder))
-                return pytest.CollectReport(collector.nodeid, "failed", "it calls sys.exit", [])
+                return pytest.CollectReport(collector.nodeid, "failed", "it ends the run", [])
         self.loading = None
         self.mistakes += [
             Mistake(collector.path, 1, f"{str(warning.message).partition(' (from:')[0]}; pytest leaves it out")
@@ -414,11 +434,21 @@ class OwnChecks:
         A worker has no other way to tell its controller than the run's results.
         """
         if self.broke is None and self.raised(error):
-            self.broke = refusal([unloadable(error, self.folder / "conftest.py", self.folder)], self.folder)
+            when = "in the run" if self.plan.files.results.is_file() else "when it is loaded"
+            mistake = unloadable(error, self.folder / "conftest.py", self.folder, when=when)
+            self.broke = refusal([mistake], self.folder)
             self._print_broke()
+            self._fail_cell(self.broke)
             if self.plan.files.results.is_file():
                 Recorder(self.plan.directory).write(BROKEN, summary=self.broke.summary)
         return self.broken() is not None
+
+    def _fail_cell(self, error: BadInput) -> None:
+        """Write down that the cell which is under way has failed: what it was promised to be checked by is not run."""
+        stash = self._config.stash if self._config is not None else pytest.Stash()
+        cell, opened = stash.get(CURRENT, ("", ""))[0], stash.get(CELLS, None)
+        if cell and opened is not None:
+            opened.record_step(next(c for c in self.plan.cells if c.id == cell), "own checks", error)
 
     def broken(self) -> BadInput | None:
         """Return what the own checks have ended pytest with, here or in a worker; what a worker told is printed."""
@@ -468,7 +498,8 @@ class OwnChecks:
         self, function: Callable[..., object], place: tuple[Path, int], items: list[pytest.Item], *given: object
     ) -> object:
         before = list(items)
-        result = function(*given)
+        with self._loading():
+            result = function(*given)
         left = set(items)
         items += [item for item in before if item not in left and not self.is_own(item.path)]
         names = [f"{suite_of(item)}: {check_name(item)}" for item in items if self.is_own(item.path)]
@@ -481,7 +512,9 @@ class OwnChecks:
         return result
 
 
-def unloadable(error: BaseException | None, path: Path, folder: Path) -> Mistake:
+def unloadable(
+    error: BaseException | None, path: Path, folder: Path, *, when: str = "when it is loaded"
+) -> Mistake:
     """Return why a file could not be loaded: where in the project's folder, and what Python or pytest said."""
     around = isinstance(error, pytest.Collector.CollectError | ConftestImportFailure)
     cause = error.__cause__ if error is not None and around and error.__cause__ else error
@@ -492,11 +525,13 @@ def unloadable(error: BaseException | None, path: Path, folder: Path) -> Mistake
     if cause is None:
         return Mistake(path, 1, "cannot be collected; see pytest's message")
     where, line = _line(cause, folder, path)
-    said = str(cause).strip().partition("\n")[0]
+    said = text_of(cause).strip().partition("\n")[0]
+    if isinstance(cause, Late):
+        return Mistake(where, line, said)
     if isinstance(cause, ModuleNotFoundError):
         named = f"modules beside the checks are named from {folder.name}/ on: {folder.name}/a.py is `a`"
         return Mistake(where, line, f"{said}; install it, or correct its name; {named}")
-    return Mistake(where, line, f"raises {_name(cause)} when it is loaded: {said}; correct it")
+    return Mistake(where, line, f"raises {_name(cause)} {when}: {said}; correct it")
 
 
 def _name(error: BaseException) -> str:
