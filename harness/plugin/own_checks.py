@@ -512,9 +512,7 @@ class OwnChecks:
         return result
 
 
-def unloadable(
-    error: BaseException | None, path: Path, folder: Path, *, when: str = "when it is loaded"
-) -> Mistake:
+def unloadable(error: BaseException | None, path: Path, folder: Path, *, when: str = "when it is loaded") -> Mistake:
     """Return why a file could not be loaded: where in the project's folder, and what Python or pytest said."""
     around = isinstance(error, pytest.Collector.CollectError | ConftestImportFailure)
     cause = error.__cause__ if error is not None and around and error.__cause__ else error

@@ -32,6 +32,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from _pytest.outcomes import Failed
 
 ENDING = ("_exit", "execv", "execve", "abort")  # of os: nothing of this process goes on after them
 BY_PYTHON = frozenset({os.__file__, threading.__file__})  # frames that do not say who calls
@@ -47,7 +48,7 @@ class Ended(Exception):
     """A check has called what would have ended the run."""
 
 
-class Late(pytest.fail.Exception):
+class Late(Failed):
     """A check has not ended in time; `except Exception` does not take this for an error of the check's own."""
 
 
@@ -193,6 +194,8 @@ PARTS: dict[str, Part] = {
     "open": _attribute(builtins, "open"),
     "io.open": _attribute(io, "open"),
 }
+
+
 class Unclosed:
     """A standard stream that stays open when own checks close it: vmatrix writes to it as well."""
 
@@ -238,7 +241,8 @@ class Surroundings:
         """Run the body with the state that own checks have left; put back what vmatrix had."""
         ours = {name: part.get() for name, part in PARTS.items()}
         for stream in STREAMS:
-            setattr(sys, stream, Unclosed(ours[f"sys.{stream}"]))
+            if (ours_open := ours[f"sys.{stream}"]) is not None:
+                setattr(sys, stream, Unclosed(ours_open))
         for name, value in self._theirs.items():
             _put(name, {**ours[name], **value} if isinstance(value, dict) else value)
         try:

@@ -163,9 +163,7 @@ class CellScheduling:
     All calls come from xdist's loop; a thread puts an empty event into it now and then, so that waiting ends.
     """
 
-    def __init__(
-        self, dispatch: Dispatch, session: pytest.Session, workers: int, own: OwnChecks | None = None
-    ) -> None:
+    def __init__(self, dispatch: Dispatch, session: pytest.Session, workers: int, own: OwnChecks | None = None) -> None:
         self.dispatch = dispatch
         self._own = own
         self.problem: BadInput | None = None

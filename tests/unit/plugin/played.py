@@ -38,81 +38,98 @@ def play() -> None:
     from harness import providers
     from harness.cell import existing
     from harness.cell.life import Life
-    from harness.model import Environment, GuestCluster, Mirror
     from harness.session import dispatch, refusals, run
     from harness.session.admit import Waiting
 
-    there = Path(os.environ[MACHINES])
-
-    def site(project: Any, cells: Any, **_: Any) -> Any:
-        return SimpleNamespace(
-            cluster=None,
-            timeouts=project.timeouts,
-            namespace=None,
-            infra_id="",
-            expiry_hours=1.0,
-            mirror=Mirror("http://192.0.2.1", "192.0.2.1:5000"),
-            product_of=lambda cell: project.spec.product_of(cell.values),
-        )
-
-    def provision(life: Any) -> Environment:
-        if life.environment is None:
-            with life.steps.step("provision"):
-                (there / life.cell.id).mkdir(parents=True)
-                life.attempt.directory.mkdir(parents=True, exist_ok=True)
-                machines: Any = tuple(SimpleNamespace(name=m.name, tunnels=None) for m in life.cell.machines)
-                folder = life.attempt.directory
-                life.environment = Environment(life.attempt.run, life.cell, 1, "ns", machines, folder, folder / "id")
-        return life.environment  # type: ignore[no-any-return]
-
-    def applied(life: Any, whole: Environment, index: int) -> GuestCluster:
-        kubeconfig = life.attempt.files.kubeconfig
-        kubeconfig.touch(mode=0o600)
-        return GuestCluster(whole, kubeconfig, {})
-
-    def collect(life: Any) -> None:
-        with life.steps.step("collect"):
-            pass
-
-    def teardown(life: Any) -> None:
-        with life.steps.step("teardown"):
-            shutil.rmtree(there / life.cell.id, ignore_errors=True)
-        life.torn_down = True
-
-    def reap(_: Any, selector: Any, **__: Any) -> None:
-        shutil.rmtree(there / selector.cell if selector.cell else there, ignore_errors=True)
-
-    def find(_: Any, selector: Any) -> list[Path]:
-        return [there / selector.cell] if (there / selector.cell).exists() else []
-
-    def waiting(*_: Any) -> Any:
-        return SimpleNamespace(
-            admit=lambda *_: None,
-            admission=SimpleNamespace(gone=lambda _: None),
-            expected=lambda _: SimpleNamespace(seconds=1.0, source="played"),
-            first=lambda cells: SimpleNamespace(admitted=cells[0], refused=()),
-            on_step=lambda _: None,
-            say=lambda *_: None,
-            seconds=60.0,
-            stop=lambda: None,
-        )
-
-    played: dict[str, Callable[..., Any]] = {"open_site": site, "join_site": site, "coming": lambda *_: []}
-    for name, function in {**played, "keeper": lambda *_: nullcontext()}.items():
-        setattr(providers, name, function)
-    for owner, name, function in (
+    functions: list[tuple[Any, str, Callable[..., Any]]] = [
+        (providers, "open_site", _site),
+        (providers, "join_site", _site),
+        (providers, "coming", lambda *_: []),
+        (providers, "keeper", lambda *_: nullcontext()),
         (refusals, "refuse", lambda *_: None),
-        (run, "reap", reap),
-        (dispatch, "reap", reap),
-        (existing, "find", find),
-        (Waiting, "on", staticmethod(waiting)),
-        (Life, "provision", provision),
-        (Life, "_apply", applied),
-        (Life, "collect", collect),
-        (Life, "teardown", teardown),
+        (run, "reap", _reap),
+        (dispatch, "reap", _reap),
+        (existing, "find", _find),
+        (Waiting, "on", staticmethod(_waiting)),
+        (Life, "provision", _provision),
+        (Life, "_apply", _applied),
+        (Life, "collect", _collect),
+        (Life, "teardown", _teardown),
         (Life, "overload", lambda _: ""),
-    ):
+    ]
+    for owner, name, function in functions:
         setattr(owner, name, function)
+
+
+def _there(cell: str = "") -> Path:
+    return Path(os.environ[MACHINES]) / cell
+
+
+def _site(project: Any, *_: Any, **__: Any) -> Any:
+    from harness.model import Mirror
+
+    return SimpleNamespace(
+        cluster=None,
+        timeouts=project.timeouts,
+        namespace=None,
+        infra_id="",
+        expiry_hours=1.0,
+        mirror=Mirror("http://192.0.2.1", "192.0.2.1:5000"),
+        product_of=lambda cell: project.spec.product_of(cell.values),
+    )
+
+
+def _provision(life: Any) -> Any:
+    from harness.model import Environment
+
+    if life.environment is None:
+        with life.steps.step("provision"):
+            _there(life.cell.id).mkdir(parents=True)
+            folder = life.attempt.directory
+            folder.mkdir(parents=True, exist_ok=True)
+            machines: Any = tuple(SimpleNamespace(name=m.name, tunnels=None) for m in life.cell.machines)
+            life.environment = Environment(life.attempt.run, life.cell, 1, "ns", machines, folder, folder / "id")
+    return life.environment
+
+
+def _applied(life: Any, whole: Any, _: int) -> Any:
+    from harness.model import GuestCluster
+
+    kubeconfig = life.attempt.files.kubeconfig
+    kubeconfig.touch(mode=0o600)
+    return GuestCluster(whole, kubeconfig, {})
+
+
+def _collect(life: Any) -> None:
+    with life.steps.step("collect"):
+        pass
+
+
+def _teardown(life: Any) -> None:
+    with life.steps.step("teardown"):
+        shutil.rmtree(_there(life.cell.id), ignore_errors=True)
+    life.torn_down = True
+
+
+def _reap(_: Any, selector: Any, **__: Any) -> None:
+    shutil.rmtree(_there(selector.cell or ""), ignore_errors=True)
+
+
+def _find(_: Any, selector: Any) -> list[Path]:
+    return [_there(selector.cell)] if _there(selector.cell).exists() else []
+
+
+def _waiting(*_: Any) -> Any:
+    return SimpleNamespace(
+        admit=lambda *_: None,
+        admission=SimpleNamespace(gone=lambda _: None),
+        expected=lambda _: SimpleNamespace(seconds=1.0, source="played"),
+        first=lambda cells: SimpleNamespace(admitted=cells[0], refused=()),
+        on_step=lambda _: None,
+        say=lambda *_: None,
+        seconds=60.0,
+        stop=lambda: None,
+    )
 
 
 @dataclass(frozen=True)
@@ -198,14 +215,26 @@ def played(
         "VMATRIX_RUNS": str(folder / "runs"),
         **(env or {}),
     }
-    suites = [str(packaged_dir() / "tests" / "cells"), str(project / "checks")]
-    settings = ["-c", str(packaged_dir() / "pyproject.toml"), "--rootdir", str(project), "--confcutdir", suites[1], "-p", "no:cacheprovider"]
+    cells, own = packaged_dir() / "tests" / "cells", project / "checks"
+    settings: list[str | Path] = ["-c", packaged_dir() / "pyproject.toml", "--rootdir", project, "--confcutdir", own]
     tier = [] if "--tier" in words else ["--tier", "smoke"]
-    call = [sys.executable, "-P", "-m", PYTEST, *suites, *settings, *tier, *words]
+    call: list[str | Path] = [
+        sys.executable,
+        "-P",
+        "-m",
+        PYTEST,
+        cells,
+        own,
+        *settings,
+        "-p",
+        "no:cacheprovider",
+        *tier,
+        *words,
+    ]
     outputs = folder / "stdout", folder / "stderr"  # files: what a check leaves running keeps no pipe open
     with outputs[0].open("wb") as out, outputs[1].open("wb") as err:
         done = subprocess.run(
             call, cwd=project, env=given, stdout=out, stderr=err, stdin=subprocess.DEVNULL, timeout=seconds, check=False
         )
-    texts = [path.read_text(encoding="utf-8", errors="backslashreplace") for path in outputs]
-    return Played(done.returncode, *texts, folder / "runs", machines)
+    said, errors = (path.read_text(encoding="utf-8", errors="backslashreplace") for path in outputs)
+    return Played(done.returncode, said, errors, folder / "runs", machines)
