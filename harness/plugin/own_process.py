@@ -36,7 +36,9 @@ from _pytest.outcomes import Failed
 
 ENDING = ("_exit", "execv", "execve", "abort")  # of os: nothing of this process goes on after them
 BY_PYTHON = frozenset({os.__file__, threading.__file__})  # frames that do not say who calls
-MAY_END = tuple(Path(str(found.origin)).parent for name in ("harness", "xdist") if (found := find_spec(name)))
+MAY_END = tuple(
+    Path(str(found.origin)).parent for name in ("harness", "xdist", "multiprocessing") if (found := find_spec(name))
+)
 OF_EXECNET = "<execnet"  # which sends its modules to workers as text
 
 
