@@ -72,10 +72,8 @@ def run(
     tell_idle(plan.project.spec)
     if plan.night is not None and given.get("rerun_failed") is None and given.get("into") is None:
         given = {**given, "night": str(plan.night)}  # a night that begins in the meantime changes nothing
-    checks = [*checks_of(plan)]
-    side_by_side = workers("1" if given.get("shell") else parallel, len(plan.cells))
-    if side_by_side is None and has_own(checks) and not given.get("shell"):
-        side_by_side = "1"  # a process of their own, which they may end, while another one ends the run
+    checks, shell = [*checks_of(plan)], bool(given.get("shell"))
+    side_by_side = workers("1" if shell else parallel, len(plan.cells), apart=has_own(checks) and not shell)
     follow = repeat == 1 and follows(plan, given, chosen)
     if follow:
         given = {**given, "run_id": plan.run}  # the cells that follow are added to it
@@ -159,8 +157,11 @@ def refuse_expression(select: str | None) -> None:
         ) from error
 
 
-def workers(parallel: str, cells: int) -> str | None:
+def workers(parallel: str, cells: int, *, apart: bool = False) -> str | None:
     """Return the value of pytest's -n; None for one cell after the other.
+
+    Args:
+        apart: whether checks have a process apart in any case: own checks may end theirs, and another ends the run.
 
     Raises:
         BadInput: neither `auto` nor a number from 1 on.
@@ -168,5 +169,5 @@ def workers(parallel: str, cells: int) -> str | None:
     if parallel != AUTO and not (parallel.isdecimal() and int(parallel) >= 1):
         raise BadInput(f'--parallel {parallel!r} must be "auto" or a positive integer', hint="for example --parallel 4")
     if cells == 1 or parallel == "1":
-        return None
+        return "1" if apart else None
     return AUTO if parallel == AUTO else str(min(int(parallel), cells))

@@ -20,7 +20,7 @@ from _pytest.config import ConftestImportFailure
 from _pytest.skipping import evaluate_skip_marks
 from pluggy import PluginValidationError
 
-from harness.errors import BadInput
+from harness.errors import BadInput, NothingSelected, VmatrixError
 from harness.events import Recorder, recorded
 from harness.plugin.items import begins_with_cell, check_name, holds, suite_of, text_of
 from harness.plugin.own_hooks import (
@@ -224,6 +224,7 @@ def never_run(items: Sequence[pytest.Item]) -> list[str]:
 
 NEVER = "its condition `when` holds after no phase of these cells"
 BROKEN = "own-checks-broken"  # an event of a run
+NOTHING = "no check was selected"
 HINT = "docs/own-checks.md shows what a check looks like"
 
 
@@ -340,12 +341,14 @@ class OwnChecks:
         """Tell whether an error came out of the project's own code, or of what that called."""
         return comes_from(error, self.folder)
 
-    def collect_alone(self, session: pytest.Session) -> BadInput | None:
-        """Collect nothing but own checks in a process that leaves collecting to others; return what is wrong."""
-        session.perform_collect([str(self.folder)])
+    def collect_alone(self, session: pytest.Session) -> VmatrixError | None:
+        """Collect in a process that leaves collecting to others; return what is wrong: workers could not refuse it."""
+        session.perform_collect()
         self.settle(session)
+        nothing = NothingSelected(NOTHING, hint="`--collect-only` lists the checks")
+        wrong = self.error or (nothing if not session.items else None)
         session.items, session.testscollected = [], 0
-        return self.error
+        return wrong
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection(self, session: pytest.Session) -> Generator[None, object, object]:

@@ -96,7 +96,8 @@ def test_what_an_earlier_job_installed_is_used_for_the_same_requirements_alone(
     if made_of is not None:
         (home / ".venv" / ".made-of").write_text(made_of)
     again = 'mkdir -p "$3/bin"; printf "#!/bin/sh\\nprintf anew" >"$3/bin/vmatrix"; chmod +x "$3/bin/vmatrix"'
-    python = f'#!/bin/sh\ncase "$2" in venv) {again}; printf "#!/bin/sh\\n" >"$3/bin/python"; chmod +x "$3/bin/python";; esac\n'
+    made = 'printf "#!/bin/sh\\n" >"$3/bin/python"; chmod +x "$3/bin/python"'
+    python = f'#!/bin/sh\ncase "$2" in venv) {again}; {made};; esac\n'
     for name, text in {"python3": python, "git": "#!/bin/sh\n", "ssh": "#!/bin/sh\n"}.items():
         (bin_ / name).write_text(text)
     for program in (*bin_.iterdir(), *programs.iterdir()):

@@ -1,4 +1,4 @@
-"""A command in odd surroundings: the same answer, or one clear error; never a traceback, and never a wrong exit code."""
+"""A command in odd surroundings: the same answer, or one clear error; never a traceback or a wrong exit code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VARIABLES: dict[str, dict[str, str | None]] = {
     "locale C without UTF-8": {"LC_ALL": "C", "LANG": "xx_YY.FOO", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
     "another encoding": {"PYTHONIOENCODING": "latin-1"},
     "no width": {"COLUMNS": "0", "LINES": "-1"},
-    "a width that is no number": {"COLUMNS": "x"},
+    "a width that is not a number": {"COLUMNS": "x"},
     "dumb terminal": {"TERM": "dumb", "NO_COLOR": ""},
     "no home": {"HOME": None, "XDG_CACHE_HOME": None, "XDG_STATE_HOME": None, "USER": None, "LOGNAME": None},
     "home that cannot be written": {"HOME": "/proc/1", "XDG_CACHE_HOME": None, "XDG_STATE_HOME": None},

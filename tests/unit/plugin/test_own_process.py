@@ -125,7 +125,7 @@ CHECKS: list[tuple[str, str, str, tuple[str, str]]] = [
     (
         "environment_is_there",
         "guest",
-        "assert os.environ['VMATRIX_NO'] == '1'; assert 'PATH' not in os.environ",
+        "assert os.environ['NO'] == '1'; assert 'PATH' not in os.environ",
         PASSED,
     ),
     ("path", "guest", "sys.path.clear()", PASSED),
@@ -196,6 +196,20 @@ def test_the_end_of_a_worker_is_told_of_the_check_that_was_under_way(tmp_path: P
     assert begin in run.summary
 
 
+# What a check does to the files of its run, by the folder of its cell: results are lost.
+REMOVALS = ("shutil.rmtree(cell_dir.parent)", "(cell_dir.parent / 'results.jsonl').write_text('')")
+
+
+@pytest.mark.parametrize("body", REMOVALS)
+def test_a_run_whose_results_are_removed_does_not_pass(tmp_path: Path, body: str) -> None:
+    source = f"import shutil\n\n\ndef test_fails(guest): assert 0\n\n\ndef test_it(guest, cell_dir): {body}\n"
+    run = played(tmp_path, {"checks/test_it.py": source}, "-n", "1")
+    assert run.code == EXIT_BAD_INPUT, run
+    assert "was removed or emptied while the run was under way" in run.stdout
+    assert "was removed or emptied while the run was under way" in run.summary
+    assert run.left == []
+
+
 # What a file does when it is loaded, and what is said of it.
 LOADS = {
     "sleeps": ("import time\ntime.sleep(600)\n", "2: did not end within 1 s: "),
@@ -249,7 +263,7 @@ def test_what_checks_change_is_put_back_and_is_theirs_again(
         assert changed != before
     assert part.get() == before
     with surroundings.theirs():
-        assert part.get() == (changed if part.again else before)
+        assert (part.get() == changed) == part.again
         part.put(before)
     assert part.get() == before
 
