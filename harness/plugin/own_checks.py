@@ -461,7 +461,8 @@ class OwnChecks:
         return self.broke
 
     def _print_broke(self) -> None:
-        if self.broke is not None:
+        told = self._config is not None and on_worker(self._config)  # its controller prints it
+        if self.broke is not None and not told:
             sys.stderr.write(f"error ({self.broke.blame.value}): {self.broke.summary}\nhint: {self.broke.hint}\n")
 
     def broken_in_a_worker(self) -> BadInput | None:
