@@ -175,7 +175,12 @@ class Recorder:
         told = sanitized_data({"time": now(), "event": event, **fields})
         line = json.dumps(told, default=lambda value: sanitized(str(value)), sort_keys=False) + "\n"
         results = RunDir(self.run_dir).results
-        handle = os.open(results, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        try:
+            handle = os.open(results, flags, 0o644)
+        except FileNotFoundError:  # somebody has removed the directory while the run is under way
+            self.run_dir.mkdir(parents=True, exist_ok=True)
+            handle = os.open(results, flags, 0o644)
         try:
             with system.naming(results):
                 os.write(handle, line.encode())
@@ -201,6 +206,8 @@ class Follower:
         if not path.exists():
             return []
         with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size < self._offset:  # somebody has emptied it
+                self._offset = 0
             file.seek(self._offset)
             whole, end, _ = file.read().rpartition(b"\n")
         self._offset += len(whole) + len(end)

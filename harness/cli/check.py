@@ -7,16 +7,19 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from signal import SIGINT, SIGKILL, SIGTERM, Signals
 from typing import Annotated, NoReturn
 
 import typer
 
+from harness import proc
 from harness.cli import options
 from harness.cli.options import CLUSTER, OfRun, SharedOptions, takes
-from harness.cli.run import checks_of, options_of, refuse_expression
+from harness.cli.run import checks_of, has_own, options_of, refuse_expression
 from harness.errors import BadInput
 from harness.interpreter import PYTEST, call
 from harness.paths import PROJECT, enclosing_project, named_project, packaged_dir
+from harness.rundir import RunDir
 from harness.session import RunPlan
 from harness.session.exit_codes import repeated
 from harness.session.given_cluster import given_cluster, plan_foreign
@@ -33,6 +36,9 @@ Facts = Annotated[Path | None, typer.Option(metavar="FILE", help="With --invento
 Suites = Annotated[
     list[str] | None, typer.Option(metavar="SUITE", help="Only the checks of this suite; can be repeated.")
 ]
+
+
+FROM_OUTSIDE = (SIGINT, SIGTERM, SIGKILL)  # signals that anybody may have sent
 
 
 def register(app: typer.Typer) -> None:
@@ -81,7 +87,7 @@ def check(
     argv = [*checks_of(plan), "-p", "no:cacheprovider", *what, *options_of(shared)]
     argv += [word for name in suite or () for word in ("--suite", name)]
     argv += ["-k", select] if select is not None else []
-    _begin(argv, repeat)
+    _begin(argv, repeat, RunDir(plan.directory).results)
 
 
 def _foreign(
@@ -95,11 +101,23 @@ def _foreign(
     return plan, [word for flag, file in files if file is not None for word in (flag, str(file.absolute()))]
 
 
-def _begin(argv: Sequence[str], repeat: int) -> NoReturn:
-    """Become the call of pytest, which signals then reach; or make it several times."""
+def _begin(argv: Sequence[str], repeat: int, results: Path) -> NoReturn:
+    """Become the call of pytest, which signals then reach; or make it several times.
+
+    Own checks may end the process that they run in: somebody else has to say so then.
+    """
     plain_console(stderr=True).print("$ " + shlex.join(["pytest", *argv]))
     if repeat > 1:
         raise typer.Exit(repeated(argv, repeat, fail_fast=False))
+    if has_own(argv):
+        code = proc.attend(call(PYTEST, *argv))
+        if code < 0 and -code not in FROM_OUTSIDE:
+            raise BadInput(
+                f"the process that ran the checks was ended by {Signals(-code).name}: one of your own checks did that",
+                hint="correct it: what was checked before is in the results, and what Python says of it above",
+                paths=(results,),
+            )
+        raise typer.Exit(code if code >= 0 else 128 - code)
     os.execv(sys.executable, call(PYTEST, *argv))  # noqa: S606
 
 

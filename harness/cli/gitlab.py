@@ -42,7 +42,7 @@ from harness.gitlab.job import (
     refuse_other_checkout,
     refuse_overridden,
 )
-from harness.gitlab.job_end import annotate
+from harness.gitlab.job_end import annotate, put_aside
 from harness.gitlab.limits import broken
 from harness.infra.findings import Finding, fatal
 from harness.interpreter import vmatrix_call
@@ -193,6 +193,7 @@ def cell() -> None:
         out.print(f"warning: {finding.what}: {finding.why}; {finding.remedy}")
     try:
         _refuse(refusals.Wish(context.project))
+        put_aside(context, console=out)
         _run_cell(context, name, tier, only)
     except BadInput:
         forget(context.job.run)
@@ -259,6 +260,7 @@ def checks_(
     if not changed:
         out.print("no module of checks changed that can be repeated")
         return
+    put_aside(context, console=out)
     annotate(context)
     if providers.of(context.project.settings).per_job:
         _ready(context.project.settings.provider)

@@ -72,11 +72,12 @@ def run(
     tell_idle(plan.project.spec)
     if plan.night is not None and shared.get("rerun_failed") is None and shared.get("into") is None:
         shared = {**shared, "night": str(plan.night)}  # a night that begins in the meantime changes nothing
-    side_by_side = workers("1" if shared.get("shell") else parallel, len(plan.cells))
+    checks, shell = [*checks_of(plan)], bool(shared.get("shell"))
+    side_by_side = workers("1" if shell else parallel, len(plan.cells), apart=has_own(checks) and not shell)
     follow = repeat == 1 and follows(plan, shared, chosen)
     if follow:
         shared = {**shared, "run_id": plan.run}  # the cells that follow are added to it
-    argv = [*checks_of(plan), "-p", "no:cacheprovider", *options_of(shared)]
+    argv = [*checks, "-p", "no:cacheprovider", *options_of(shared)]
     pairs = [("-n", side_by_side), ("-k", select), *(("--cell", cell) for cell in chosen)]
     argv += [word for option, value in pairs if value is not None for word in (option, value)]
     plain_console(stderr=True).print("$ " + shlex.join(["pytest", *argv]))
@@ -124,6 +125,11 @@ def checks_of(plan: RunPlan) -> Iterator[str]:
     yield from (str(checks_dir()), *(own or settings))
 
 
+def has_own(checks: Sequence[str]) -> bool:
+    """Tell whether the words about checks name some of the project's own."""
+    return "--rootdir" in checks
+
+
 def options_of(shared: SharedOptions) -> Iterator[str]:
     """Yield the options that were given as pytest takes them."""
     for name in (name for name in RUN if name in shared):
@@ -151,8 +157,11 @@ def refuse_expression(select: str | None) -> None:
         ) from error
 
 
-def workers(parallel: str, cells: int) -> str | None:
+def workers(parallel: str, cells: int, *, apart: bool = False) -> str | None:
     """Return the value of pytest's -n; None for one cell after the other.
+
+    Args:
+        apart: whether checks have a process apart in any case: own checks may end theirs, and another ends the run.
 
     Raises:
         BadInput: neither `auto` nor a number from 1 on.
@@ -160,5 +169,5 @@ def workers(parallel: str, cells: int) -> str | None:
     if parallel != AUTO and not (parallel.isdecimal() and int(parallel) >= 1):
         raise BadInput(f'--parallel {parallel!r} must be "auto" or a positive integer', hint="for example --parallel 4")
     if cells == 1 or parallel == "1":
-        return None
+        return "1" if apart else None
     return AUTO if parallel == AUTO else str(min(int(parallel), cells))

@@ -30,12 +30,14 @@ from harness.providers import Opening
 from harness.report import run_reports
 from harness.report.cell import CellResult
 from harness.report.results import load
+from harness.rundir import RunDir
 from harness.until import Deadline, NotYet, TimedOut, until
 
 STARTS = ("run-start", "rerun-start")
 LOOK_SECONDS = 0.5  # at a process of this host
 FORCED_SECONDS = 10.0  # for a process that has got a second signal, which ends it at once
 ANNOTATIONS = "annotations.json"
+ASIDE = "-of-earlier-jobs"  # beside the folder of runs, whose artifacts are the job's
 SECTION = "vmatrix"
 LABEL_LENGTH = 240  # GitLab's schema refuses labels from 256 characters on
 
@@ -60,6 +62,39 @@ def end(context: JobContext, *, wait: float | None, console: Console) -> None:
     if failures:
         raise failures[0]
     console.print(f"nothing of run {run} is left")
+
+
+def put_aside(context: JobContext, *, console: Console) -> None:
+    """Move runs of earlier jobs out of the folder of runs: GitLab would take them for results of this job.
+
+    A runner whose GIT_CLEAN_FLAGS is `none`, or lacks -x, leaves them in the checkout. A folder of runs elsewhere is
+    not the job's alone, and stays as it is.
+
+    Raises:
+        BadInput: one cannot be moved.
+    """
+    runs = context.project.settings.runs.absolute()
+    if not runs.is_dir() or not runs.resolve().is_relative_to(context.job.directory.resolve()):
+        return
+    earlier = [folder for folder in sorted(runs.iterdir()) if folder.name != context.job.run and _is_run(folder)]
+    aside = runs.with_name(f"{runs.name}{ASIDE}")
+    for folder in earlier:
+        try:
+            aside.mkdir(exist_ok=True)
+            folder.rename(aside / folder.name)
+        except OSError as error:
+            raise BadInput(
+                f"{folder} is of an earlier job and cannot be moved to {aside}: {error.strerror}",
+                hint="remove it, or have the runner clean checkouts (GIT_CLEAN_FLAGS: -ffdx)",
+            ) from error
+    if earlier:
+        console.print(
+            f"{len(earlier)} runs of earlier jobs were in {runs.name} (GIT_CLEAN_FLAGS): they are in {aside.name} now"
+        )
+
+
+def _is_run(folder: Path) -> bool:
+    return RunDir(folder).results.is_file() and process_of(folder) is None
 
 
 def reap(context: JobContext, *, console: Console) -> None:

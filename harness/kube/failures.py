@@ -125,8 +125,83 @@ def right_of(request: str) -> str:
     return f"{verb} {kind}{below}{inside}"
 
 
-def remedy(code: int, request: str) -> str:
+OWNER = "ask the cluster's owner"
+# What refuses an object that the caller may write, by Kubernetes' own words, and what to do about it; {inside} names
+# the namespace to kubectl, the other names are those of the pattern's groups. The first that fits counts.
+# https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/
+ADMISSION = tuple(
+    (re.compile(words), advice)
+    for words, advice in (
+        (
+            r"exceeded quota: (?P<quota>[^,]+)",
+            "the quota {quota} is used up: `kubectl describe quota{inside}` shows it; `vmatrix reap --expired` removes "
+            f"cells that nobody needs any more, or {OWNER} to raise it",
+        ),
+        (
+            r"failed quota: (?P<quota>[^:]+): must specify",
+            "the quota {quota} wants values of every pod that this one does not have: give the namespace a LimitRange "
+            f"with defaults, or {OWNER} to",
+        ),
+        (
+            r"status unknown for quota",
+            "the quota was not counted yet: try again; if it stays so, kube-controller-manager does not run",
+        ),
+        (
+            r"(minimum|maximum) [\w.-]+ usage per |limit to request ratio per ",
+            f"a LimitRange refuses this size: `kubectl describe limitrange{{inside}}` shows it; {OWNER} to change it, "
+            "or use another namespace",
+        ),
+        (
+            r"violates PodSecurity \"(?P<level>[^\"]+)\"",
+            "the namespace enforces Pod Security {level}: its label pod-security.kubernetes.io/enforce has to allow "
+            f"what is listed; {OWNER}, or use another namespace",
+        ),
+        (
+            r"ValidatingAdmissionPolicy '(?P<policy>[^']+)'",
+            "the policy {policy} refuses this object: `kubectl get validatingadmissionpolicies {policy} -o yaml` has "
+            f"the rule; {OWNER} for an exception",
+        ),
+        (
+            r"admission webhook \"(?P<webhook>[\w.-]*kubevirt\.io)\"",
+            "KubeVirt or CDI ({webhook}) does not take this object: correct the field that it names, in vm-templates/ "
+            "where it is your own",
+        ),
+        (
+            r"admission webhook \"(?P<webhook>[^\"]+)\" denied the request",
+            "a rule of another program in the cluster (webhook {webhook}) refuses this object, and no right helps: "
+            f"{OWNER} for an exception, as for the namespace or its labels",
+        ),
+        (
+            r"because it is being terminated",
+            "the namespace is being deleted: wait until it is gone; what keeps it is in the conditions of "
+            "`kubectl get namespace NAME -o yaml`",
+        ),
+        (
+            r"database space exceeded",
+            f"the cluster's etcd is full, so nothing can be written: {OWNER} to make room there and to clear its alarm",
+        ),
+        (
+            r"is forbidden: (?!.*\bcannot [a-z*]+ resource\b)(?!User )",
+            f"admission of the cluster refuses this object, and no right helps: {OWNER} about the rule in the message",
+        ),
+    )
+)
+
+
+def admission(message: str, request: str) -> str:
+    """Return what to do about an object that is refused though the caller has the right, "" for another refusal."""
+    found = PATH.match(request.partition(" ")[2])
+    inside = f" -n {found['namespace']}" if found is not None and found["namespace"] else ""
+    for words, advice in ADMISSION:
+        if (match := words.search(message)) is not None:
+            return advice.format(inside=inside, **match.groupdict())
+    return ""
+
+
+def remedy(code: int, request: str, message: str = "") -> str:
     """Return what to do about a refusal with this code, "" where the answer itself says enough."""
+    if not request.startswith("GET ") and (advice := admission(message, request)):
+        return advice
     right = right_of(request)
     if code == HTTPStatus.UNAUTHORIZED:
         return "the API does not know these credentials: log in again, get a new token, or use another kubeconfig"
@@ -286,8 +361,10 @@ def failure_of(answer: Answer, request: str) -> ApiFailure:
     """Turn an error answer into an exception: one that passes, if it does."""
     made = plain_failure(answer, request)
     if made.passing:
+        down = "the infra cluster's API server, or one of its webhooks, is overloaded or down; see its logs"
+        advice = made.hint or down
         made = Overwhelmed(answer.code, made.reason, made.message, made.causes, request=request)
-        made.hint = "the infra cluster's API server, or one of its webhooks, is overloaded or down; see its logs"
+        made.hint = advice
     made.hint = made.hint or "these are the API's own words; its log may have more"
     details = (answer.body.get("details") or {}) if isinstance(answer.body, dict) else {}
     asked = answer.retry_after if answer.retry_after is not None else details.get("retryAfterSeconds")
@@ -300,5 +377,5 @@ def plain_failure(answer: Answer, request: str) -> ApiFailure:
     status: Json = answer.body if isinstance(answer.body, dict) else {"message": str(answer.body or "")[:500]}
     causes = (status.get("details") or {}).get("causes") or []
     made = ApiFailure(answer.code, status.get("reason") or "", status.get("message") or "", causes, request=request)
-    made.hint = remedy(answer.code, request)
+    made.hint = remedy(answer.code, request, made.message)
     return made

@@ -38,12 +38,26 @@ from harness.plugin.fixtures import (
 )
 from harness.plugin.items import arrange, check_result, is_step, note_setup, parametrize
 from harness.plugin.own_checks import Uncollected, own_checks_of, refuse_conftest, refuse_hooks
-from harness.plugin.own_hooks import guard_end, make_importable
-from harness.plugin.state import CELLS, EXISTING, OWN, PLAN, RUN, VERDICT, add_options, message, on_worker
+from harness.plugin.own_hooks import folder_in, make_importable
+from harness.plugin.own_process import Ended, Late, OwnProcess
+from harness.plugin.state import (
+    CELLS,
+    EXISTING,
+    OWN,
+    OWN_PROCESS,
+    PLAN,
+    RUN,
+    VERDICT,
+    add_options,
+    message,
+    on_worker,
+)
 from harness.report.live import doing, in_gitlab
 from harness.streams import Output, output
 from harness.threads import end_without_threads
 from harness.until import heartbeat
+
+LOAD_SECONDS = 120.0  # for a conftest.py, which is loaded before the project's settings are: as `own_load` by default
 
 __all__ = [
     "api",
@@ -82,10 +96,15 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
         return (yield)
     options.capture = "no"
     make_importable(options.file_or_dir)
-    guard_end(options.file_or_dir)
-    try:
+    folder = folder_in(options.file_or_dir)
+    if folder is None:
         return (yield)
-    except (Exception, SystemExit) as failure:
+    process = OwnProcess(folder, LOAD_SECONDS * float(getattr(options, "timeout_scale", None) or 1.0))
+    early_config.stash[OWN_PROCESS] = process
+    try:
+        with process.loading():
+            return (yield)
+    except (Exception, SystemExit, Late) as failure:
         refuse_conftest(failure, options.file_or_dir)
         raise
 
@@ -144,6 +163,7 @@ def pytest_configure(config: pytest.Config) -> None:
         if own is not None:
             config.stash[OWN] = own
             config.pluginmanager.register(own, "vmatrix-own-checks")
+            own.begin(config)
         if on_worker(config):
             from harness.plugin.workers import Worker
 
@@ -275,7 +295,7 @@ def pytest_runtest_makereport(
             its_cell,
             check_result(item, report, error),
             error,
-            asserted=error is None or isinstance(error, AssertionError | pytest.fail.Exception),
-            own=own is not None and own.raised(error),
+            asserted=error is None or items.asserted(error),
+            own=own is not None and (own.raised(error) or isinstance(error, Late | Ended)),
         )
     return report

@@ -10,6 +10,7 @@ import pytest
 from harness.check_result import CheckResult, Finding, FindingKind, because
 from harness.errors import VmatrixError
 from harness.model import Outcome
+from harness.plugin.own_process import Late
 from harness.plugin.state import CURRENT, OWN, PLAN, cell_of, message
 from harness.spec.suites import ON_REQUEST, fits
 
@@ -208,10 +209,25 @@ def _error_line(error: BaseException) -> str:
     """Return what an error says in one line: an assertion speaks for itself, of others the kind counts, too."""
     if isinstance(error, VmatrixError):
         return " ".join(error.summary.split())
-    line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    line = next((line.strip() for line in text_of(error).splitlines() if line.strip()), "")
     if isinstance(error, AssertionError | pytest.fail.Exception) and line:
         return line
     return f"{type(error).__qualname__}: {line}" if line else type(error).__qualname__
+
+
+def text_of(error: BaseException) -> str:
+    """Return what an error says; its own code may not be able to."""
+    try:
+        return str(error)
+    except (Exception, SystemExit, pytest.exit.Exception) as trouble:  # noqa: BLE001 - whatever the project raises
+        return f"(its text cannot be had: {type(trouble).__name__})"
+
+
+def asserted(error: BaseException) -> bool:
+    """Tell whether a check itself has found the failure, in a group of errors all of them."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(asserted, error.exceptions))
+    return isinstance(error, AssertionError | pytest.fail.Exception) and not isinstance(error, Late)
 
 
 def _error_text(report: pytest.TestReport, error: BaseException | None) -> str:
@@ -274,8 +290,9 @@ def noted(item: pytest.Item) -> Generator[None, object, object]:
     """Run a check's function, and take note of what it raises."""
     try:
         return (yield)
-    except Exception as error:
-        item.stash[RAISED] = error
+    except BaseException as error:
+        if not isinstance(error, KeyboardInterrupt):
+            item.stash[RAISED] = error
         raise
 
 

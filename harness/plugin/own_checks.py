@@ -10,6 +10,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,9 +20,9 @@ from _pytest.config import ConftestImportFailure
 from _pytest.skipping import evaluate_skip_marks
 from pluggy import PluginValidationError
 
-from harness.errors import BadInput
+from harness.errors import BadInput, NothingSelected, VmatrixError
 from harness.events import Recorder, recorded
-from harness.plugin.items import begins_with_cell, check_name, holds, suite_of
+from harness.plugin.items import begins_with_cell, check_name, holds, suite_of, text_of
 from harness.plugin.own_hooks import (
     ORDERING,
     Mistake,
@@ -31,7 +32,8 @@ from harness.plugin.own_hooks import (
     hiding_marks,
     replaced_fixtures,
 )
-from harness.plugin.state import RUN, cell_of, message
+from harness.plugin.own_process import UNCAUGHT, Ended, Late, OwnProcess, no_end
+from harness.plugin.state import CELLS, CURRENT, OWN_PROCESS, RUN, cell_of, message, on_worker, stack_of
 from harness.report.results import STARTS
 from harness.spec.project import checks_dir
 from harness.spec.suites import CHECKS, own_suites, suite_in
@@ -222,6 +224,7 @@ def never_run(items: Sequence[pytest.Item]) -> list[str]:
 
 NEVER = "its condition `when` holds after no phase of these cells"
 BROKEN = "own-checks-broken"  # an event of a run
+NOTHING = "no check was selected"
 HINT = "docs/own-checks.md shows what a check looks like"
 
 
@@ -311,6 +314,23 @@ class OwnChecks:
         self._marks: dict[pytest.Item, int] = {}
         self.promised: list[pytest.Item] = []
         self.loading: Path | None = None
+        self.process: OwnProcess | None = None
+        self._config: pytest.Config | None = None
+
+    def begin(self, config: pytest.Config) -> None:
+        """Give what the checks do in this process the project's deadlines."""
+        process = self.process = config.stash[OWN_PROCESS]
+        timeouts = self.plan.project.timeouts
+        process.load_seconds, process.check_seconds = timeouts.own_load, timeouts.own_check
+        config.pluginmanager.register(process, "vmatrix-own-process")
+        self._config = config
+        for kind in UNCAUGHT:
+            config.addinivalue_line("filterwarnings", f"default::pytest.{kind.__name__}")
+        if on_worker(config):
+            process.limit.in_worker(stack_of(config))
+
+    def _loading(self) -> AbstractContextManager[None]:
+        return self.process.loading() if self.process is not None else nullcontext()
 
     @property
     def error(self) -> BadInput | None:
@@ -321,12 +341,14 @@ class OwnChecks:
         """Tell whether an error came out of the project's own code, or of what that called."""
         return comes_from(error, self.folder)
 
-    def collect_alone(self, session: pytest.Session) -> BadInput | None:
-        """Collect nothing but own checks in a process that leaves collecting to others; return what is wrong."""
-        session.perform_collect([str(self.folder)])
+    def collect_alone(self, session: pytest.Session) -> VmatrixError | None:
+        """Collect in a process that leaves collecting to others; return what is wrong: workers could not refuse it."""
+        session.perform_collect()
         self.settle(session)
+        nothing = NothingSelected(NOTHING, hint="`--collect-only` lists the checks")
+        wrong = self.error or (nothing if not session.items else None)
         session.items, session.testscollected = [], 0
-        return self.error
+        return wrong
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection(self, session: pytest.Session) -> Generator[None, object, object]:
@@ -378,11 +400,12 @@ class OwnChecks:
             warnings.simplefilter("always", pytest.PytestCollectionWarning)
             self.loading = collector.path
             try:
-                report = yield
-            except SystemExit as ended:  # would end the run, as if it had passed
+                with no_end(self.folder), self._loading():
+                    report = yield
+            except (SystemExit, Ended, Late) as ended:  # would end the run, as if it had passed
                 self._broken.add(collector.path)
                 self.mistakes.append(unloadable(ended, collector.path, self.folder))
-                return pytest.CollectReport(collector.nodeid, "failed", "it calls sys.exit", [])
+                return pytest.CollectReport(collector.nodeid, "failed", "it ends the run", [])
         self.loading = None
         self.mistakes += [
             Mistake(collector.path, 1, f"{str(warning.message).partition(' (from:')[0]}; pytest leaves it out")
@@ -414,11 +437,21 @@ class OwnChecks:
         A worker has no other way to tell its controller than the run's results.
         """
         if self.broke is None and self.raised(error):
-            self.broke = refusal([unloadable(error, self.folder / "conftest.py", self.folder)], self.folder)
+            when = "in the run" if self.plan.files.results.is_file() else "when it is loaded"
+            mistake = unloadable(error, self.folder / "conftest.py", self.folder, when=when)
+            self.broke = refusal([mistake], self.folder)
             self._print_broke()
+            self._fail_cell(self.broke)
             if self.plan.files.results.is_file():
                 Recorder(self.plan.directory).write(BROKEN, summary=self.broke.summary)
         return self.broken() is not None
+
+    def _fail_cell(self, error: BadInput) -> None:
+        """Write down that the cell which is under way has failed: what it was promised to be checked by is not run."""
+        stash = self._config.stash if self._config is not None else pytest.Stash()
+        cell, opened = stash.get(CURRENT, ("", ""))[0], stash.get(CELLS, None)
+        if cell and opened is not None:
+            opened.record_step(next(c for c in self.plan.cells if c.id == cell), "own checks", error)
 
     def broken(self) -> BadInput | None:
         """Return what the own checks have ended pytest with, here or in a worker; what a worker told is printed."""
@@ -428,7 +461,8 @@ class OwnChecks:
         return self.broke
 
     def _print_broke(self) -> None:
-        if self.broke is not None:
+        told = self._config is not None and on_worker(self._config)  # its controller prints it
+        if self.broke is not None and not told:
             sys.stderr.write(f"error ({self.broke.blame.value}): {self.broke.summary}\nhint: {self.broke.hint}\n")
 
     def broken_in_a_worker(self) -> BadInput | None:
@@ -468,7 +502,8 @@ class OwnChecks:
         self, function: Callable[..., object], place: tuple[Path, int], items: list[pytest.Item], *given: object
     ) -> object:
         before = list(items)
-        result = function(*given)
+        with self._loading():
+            result = function(*given)
         left = set(items)
         items += [item for item in before if item not in left and not self.is_own(item.path)]
         names = [f"{suite_of(item)}: {check_name(item)}" for item in items if self.is_own(item.path)]
@@ -481,7 +516,7 @@ class OwnChecks:
         return result
 
 
-def unloadable(error: BaseException | None, path: Path, folder: Path) -> Mistake:
+def unloadable(error: BaseException | None, path: Path, folder: Path, *, when: str = "when it is loaded") -> Mistake:
     """Return why a file could not be loaded: where in the project's folder, and what Python or pytest said."""
     around = isinstance(error, pytest.Collector.CollectError | ConftestImportFailure)
     cause = error.__cause__ if error is not None and around and error.__cause__ else error
@@ -492,11 +527,13 @@ def unloadable(error: BaseException | None, path: Path, folder: Path) -> Mistake
     if cause is None:
         return Mistake(path, 1, "cannot be collected; see pytest's message")
     where, line = _line(cause, folder, path)
-    said = str(cause).strip().partition("\n")[0]
+    said = text_of(cause).strip().partition("\n")[0]
+    if isinstance(cause, Late):
+        return Mistake(where, line, said)
     if isinstance(cause, ModuleNotFoundError):
         named = f"modules beside the checks are named from {folder.name}/ on: {folder.name}/a.py is `a`"
         return Mistake(where, line, f"{said}; install it, or correct its name; {named}")
-    return Mistake(where, line, f"raises {_name(cause)} when it is loaded: {said}; correct it")
+    return Mistake(where, line, f"raises {_name(cause)} {when}: {said}; correct it")
 
 
 def _name(error: BaseException) -> str:

@@ -6,12 +6,11 @@ pytest asks a conftest.py first, and takes its answer for the one of vmatrix: no
 from __future__ import annotations
 
 import inspect
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -59,26 +58,6 @@ def make_importable(args: Sequence[str]) -> None:
     folder = folder_in(args)
     if folder is not None and str(folder) not in sys.path:
         sys.path.append(str(folder))
-
-
-def guard_end(args: Sequence[str]) -> None:
-    """Have `os._exit` of own checks raise SystemExit: it would end the run as if it had passed, with nothing said.
-
-    Processes that they have forked end as they want.
-    """
-    folder, end, process = folder_in(args), os._exit, os.getpid()
-    if folder is None:
-        return
-
-    def _exit(status: int) -> NoReturn:
-        frame = inspect.currentframe()
-        while frame is not None and os.getpid() == process:
-            if Path(frame.f_code.co_filename).is_relative_to(folder):
-                raise SystemExit(f"os._exit({status})")
-            frame = frame.f_back
-        end(status)
-
-    os._exit = _exit
 
 
 def deciding_hooks(manager: pytest.PytestPluginManager, folder: Path) -> Iterator[Mistake]:

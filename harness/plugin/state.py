@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +18,7 @@ from harness.spec.renamed import notice
 if TYPE_CHECKING:
     from harness.model import Cell
     from harness.plugin.own_checks import OwnChecks
+    from harness.plugin.own_process import OwnProcess
     from harness.session import Cells, Run, RunPlan
     from harness.session.given_cluster import ForeignCheck
     from harness.session.recheck import Recheck
@@ -28,8 +30,10 @@ CELLS: pytest.StashKey[Cells] = pytest.StashKey()  # in a process in which cells
 OWN: pytest.StashKey[OwnChecks] = pytest.StashKey()  # where the project's own checks are run
 VERDICT: pytest.StashKey[int] = pytest.StashKey()  # an exit code of vmatrix, where one was decided on
 ALONE = "vmatrix-alone"  # the plugin of a call that loads no other plugins than PLUGINS
+OWN_PROCESS: pytest.StashKey[OwnProcess] = pytest.StashKey()  # where a process loads own checks
 CURRENT: pytest.StashKey[tuple[str, str]] = pytest.StashKey()  # the cell and the check that is under way
 WORKER_INPUT = "vmatrix"
+STACKS = "vmatrix-stacks"  # what workers are told, too: the folder for their stacks
 SILENCE_SECONDS = 28.0  # after which a line says what is under way: no silence is longer than 30 s
 # What pytest loads where vmatrix calls it, and the variables that say so to a worker.
 PLUGINS = ("harness.plugin", "xdist.plugin", "xdist.looponfail", "testinfra.plugin")
@@ -47,6 +51,24 @@ def asked_for_cells(config: pytest.Config) -> bool:
 def on_worker(config: pytest.Config) -> bool:
     """Tell whether this process is a worker of a run that goes side by side."""
     return hasattr(config, "workerinput")
+
+
+def stacks_of(config: pytest.Config) -> Path | None:
+    """Return the folder for the stacks of workers that are ended because they hang; None: they print them."""
+    base = config.option.basetemp
+    return Path(base).parent if base is not None else None
+
+
+def stack_of(config: pytest.Config) -> Path | None:
+    """Return this worker's file in that folder."""
+    told: dict[str, Any] = getattr(config, "workerinput")  # noqa: B009 - set by xdist
+    folder = told.get(STACKS)
+    return stack_in(Path(folder), str(told["workerid"])) if folder else None
+
+
+def stack_in(folder: Path, worker: str) -> Path:
+    """Return a worker's file in the folder of stacks."""
+    return folder / f"{worker}.stack"
 
 
 def planned(config: pytest.Config) -> RunPlan:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from signal import Signals
 from types import FrameType
 
 import pytest
@@ -18,17 +20,34 @@ from xdist.workermanage import NodeManager, WorkerController
 
 from harness import providers
 from harness.errors import BadInput, NothingSelected, VmatrixError
+from harness.plugin.own_checks import OwnChecks
+from harness.plugin.own_process import last_frame, not_ended
 from harness.plugin.single_process import finish, interrupted_early, note_unreached, refuse, tell_unused
-from harness.plugin.state import ALONE, CELLS, CURRENT, NAMED, ONLY_NAMED, OWN, PLUGINS, RUN, WORKER_INPUT, planned
+from harness.plugin.state import (
+    ALONE,
+    CELLS,
+    CURRENT,
+    NAMED,
+    ONLY_NAMED,
+    OWN,
+    PLUGINS,
+    RUN,
+    STACKS,
+    WORKER_INPUT,
+    planned,
+    stack_in,
+    stacks_of,
+)
 from harness.session import Cells, Run
 from harness.session.admit import Waiting
-from harness.session.dispatch import Dispatch
+from harness.session.dispatch import Death, Dispatch
 from harness.session.run import Interrupted
 from harness.streams import plain_console
 from harness.until import heartbeat, under_way
 
 LAST_ITEM = "::test_gone["
 TICK_SECONDS = 0.5  # how late a cell may be sent to a worker that waits
+END_SECONDS = 5.0  # a process whose channel is closed ends at once, or has become another program
 PROGRESS_SECONDS = 20.0  # a controller that says something after 30 s of silence knows what
 
 
@@ -44,10 +63,13 @@ class RunController:
         self.waiting: Waiting | None = None
         self.dispatch: Dispatch | None = None
         self.scheduling: CellScheduling | None = None
+        self._unheard = True  # no error of a worker was printed yet
 
     def pytest_configure_node(self, node: WorkerController) -> None:
         """Tell a worker what the run is."""
         node.workerinput[WORKER_INPUT] = self.plan.for_workers()
+        if (stacks := stacks_of(self.config)) is not None:
+            node.workerinput[STACKS] = str(stacks)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
@@ -75,15 +97,21 @@ class RunController:
         timeouts = self.run.site.timeouts
         NodeManager.EXIT_TIMEOUT = int(timeouts.collect + timeouts.teardown)  # of workers that are still tearing down
         self.dispatch = Dispatch.of(self.run, self.waiting)
-        self.scheduling = CellScheduling(self.dispatch, session, self.run.parallel)
+        self.scheduling = CellScheduling(self.dispatch, session, self.run.parallel, own)
         return None
 
     def pytest_xdist_make_scheduler(self) -> CellScheduling | None:
         """Return the scheduler that hands out whole cells."""
         return self.scheduling
 
-    def pytest_testnodedown(self, node: WorkerController) -> None:
-        """Let go of a worker that the project's own checks have ended: its cell ends in it, and is not lost."""
+    def pytest_testnodedown(self, node: WorkerController, error: object) -> None:
+        """Let go of a worker that the project's own checks have ended: its cell ends in it, and is not lost.
+
+        Print why one could not begin: nothing else would say it.
+        """
+        if isinstance(error, str) and error.startswith("Traceback") and self._unheard:
+            self._unheard = False
+            sys.stderr.write(f"a worker has ended:\n{error}")
         own = self.config.stash.get(OWN, None)
         if self.scheduling is not None and own is not None and own.broken_in_a_worker() is not None:
             self.scheduling.let_go(node)
@@ -119,14 +147,25 @@ def worker(*, alone: bool) -> str:
     return "//".join(("popen", f"python={shlex.join([sys.executable, '-P'])}", *plugins))
 
 
+def ended_by(node: WorkerController) -> str:
+    """Return how a worker's process ended: "SIGSEGV", "exit status 1"; "" where nobody can tell."""
+    popen = getattr(getattr(node.gateway, "_io", None), "popen", None)  # execnet has no public way
+    try:
+        code = popen.wait(END_SECONDS) if popen is not None else None
+    except subprocess.TimeoutExpired:
+        return ""
+    return "" if code is None else Signals(-code).name if code < 0 else f"exit status {code}"
+
+
 class CellScheduling:
     """pytest-xdist's scheduler: whole cells, one at a time per worker, as the dispatch decides.
 
     All calls come from xdist's loop; a thread puts an empty event into it now and then, so that waiting ends.
     """
 
-    def __init__(self, dispatch: Dispatch, session: pytest.Session, workers: int) -> None:
+    def __init__(self, dispatch: Dispatch, session: pytest.Session, workers: int, own: OwnChecks | None = None) -> None:
         self.dispatch = dispatch
+        self._own = own
         self.problem: BadInput | None = None
         self._session = session
         self._expected = workers
@@ -239,10 +278,31 @@ class CellScheduling:
         at = min(load.left, default=None)
         stopping = self.dispatch.stopping
         if at is None or not stopping:
-            self.dispatch.lost(node.gateway.id)
-        if at is None or stopping or load.collection is None:
+            self.dispatch.lost(node.gateway.id, self._death(node, load, at))
+        ended_by_itself = hasattr(node, "workeroutput")  # as after a signal: xdist knows of no item then
+        if at is None or stopping or load.collection is None or ended_by_itself:
             return None
         return str(load.collection[at])
+
+    def _death(self, node: WorkerController, load: Load, at: int | None) -> Death:
+        """Return what is known of the end of a worker's process."""
+        name = str(load.collection[at]) if at is not None and load.collection is not None else ""
+        file, _, function = name.partition("::")
+        path = self._session.config.rootpath / file
+        own = self._own is not None and bool(name) and self._own.is_own(path)
+        check = f"{self._own.suite_of(path)}: {function}" if own and self._own is not None else name
+        stuck = self._stuck(node) if own else ""
+        return Death(check.partition("[")[0], own, ended_by(node), stuck)
+
+    def _stuck(self, node: WorkerController) -> str:
+        """Return where a worker's own check was when it was ended for not ending, "" where it was not."""
+        stacks = stacks_of(self._session.config)
+        file = stack_in(stacks, node.gateway.id) if stacks is not None else None
+        stack = file.read_text(encoding="utf-8", errors="replace") if file is not None and file.exists() else ""
+        frame = last_frame(stack, self._own.folder) if self._own is not None and stack else None
+        if frame is None:
+            return ""
+        return not_ended(self.dispatch.run.plan.project.timeouts.own_check, "own_check", *frame)
 
     def let_go(self, node: WorkerController) -> None:
         """Take note that a worker ends by itself, with its cell."""

@@ -55,9 +55,16 @@ def blame_of(error: BaseException | None, *, asserted: bool, own: bool = False, 
     """
     if of_the_guest(error, asserted=asserted):
         return Blame.PRODUCT
-    if own and not isinstance(error, VmatrixError | BaseExceptionGroup):
+    if own and not _known(error):
         return Blame.USER
     return Blame(str(describe(error or HarnessBug(check))["blame"]))
+
+
+def _known(error: BaseException | None) -> bool:
+    """Tell whether an error, or one of a group, says by itself whose fault it is."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(_known, error.exceptions))
+    return isinstance(error, VmatrixError)
 
 
 def cut_off(tunnels: Path | None) -> str:

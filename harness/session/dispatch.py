@@ -17,7 +17,7 @@ from harness.cell.existing import CellSelector
 from harness.cell.life import START_OVER
 from harness.cell.steps import StepEvent, Steps
 from harness.cell.teardown import reap
-from harness.errors import HarnessBug, InfraError, InfraRetriable, Leaked, VmatrixError
+from harness.errors import BadInput, HarnessBug, InfraError, InfraRetriable, Leaked, VmatrixError
 from harness.events import Follower
 from harness.model import Cell, Outcome
 from harness.session.admit import LOOK_SECONDS, Waiting, no_room
@@ -48,6 +48,8 @@ class CellQueue:
         self._waiting.remove(cell)
 
 
+OWN_HINT = "correct the check: docs/own-checks.md says what a check may do"
+KILLED = "SIGKILL"
 GRACE_SECONDS = 30.0  # beside the time-outs of what a worker does at its end
 
 
@@ -57,6 +59,33 @@ class Assigned:
 
     worker: str
     cell: Cell
+
+
+@dataclass(frozen=True)
+class Death:
+    """How a worker's process ended before its cell did.
+
+    check: that was under way, "" for none or unknown.  own: whether it is the project's own.
+    how: a signal's name or the exit status, "" for unknown.  stuck: what is said of a check that did not end, or "".
+    """
+
+    check: str = ""
+    own: bool = False
+    how: str = ""
+    stuck: str = ""
+
+    def error(self, cell: Cell, pid: int) -> VmatrixError:
+        """Return the failure of the cell: of its own check, unless the process was killed, which anybody can do."""
+        at = f" in {self.check}" if self.check else ""
+        how = f" ({self.how})" if self.how else ""
+        if self.stuck:
+            return BadInput(f"{self.check} {self.stuck}", hint=OWN_HINT)
+        if self.own and self.how not in ("", KILLED):
+            return BadInput(f"{self.check} ended the process that runs the checks of {cell.id}{how}", hint=OWN_HINT)
+        return HarnessBug(
+            f"the worker process of {cell.id} ended before its cell did{at}{how}",
+            hint=f"it was killed, perhaps for lack of memory: see the kernel's log (process id {pid})",
+        )
 
 
 @dataclass
@@ -202,21 +231,14 @@ class Dispatch:
         with suppress(type(error)), steps.step(step):
             raise error
 
-    def lost(self, worker: str) -> None:
+    def lost(self, worker: str, death: Death | None = None) -> None:
         """Take note that a worker's process has gone; what its cell had in the infra cluster is removed."""
         pid = self.workers.pop(worker, 0)
         cell = self.busy.pop(worker, None)
         if cell is None:
             return
         self.listen()
-        self._fail(
-            cell,
-            "worker",
-            HarnessBug(
-                f"the worker process of {cell.id} ended before its cell did",
-                hint=f"it was killed, perhaps for lack of memory: see the kernel's log (process id {pid})",
-            ),
-        )
+        self._fail(cell, "worker", (death or Death()).error(cell, pid))
         if self.stopping:
             return  # the end of the run takes everything away at once
         try:

@@ -25,7 +25,7 @@ from harness.cell.site import Site
 from harness.cell.steps import describe
 from harness.cell.teardown import reap
 from harness.errors import EXIT_HARNESS, EXIT_OK, BadInput, Leaked, VmatrixError
-from harness.events import Recorder
+from harness.events import Recorder, recorded
 from harness.machines.reach import ssh
 from harness.model import Cell, Outcome
 from harness.report import records, run_reports, symptoms, terminal, words
@@ -102,6 +102,24 @@ class Run:
         self._made = [p for p in (plan.directory, *plan.directory.parents) if not p.exists()]
         plan.directory.mkdir(parents=True, exist_ok=True)
         self.started = True
+        self._write_start()
+        self.live = Live(self.console, gitlab=in_gitlab(), parallel=self.parallel > 1, cells=len(plan.cells))
+        ssh.sweep()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._on_signal)
+        for line in providers.coming(plan.project.settings):
+            self.console.print(line)
+        self.live.on_phase("bringing the infra cluster up")
+        self._site = providers.open_site(plan.project, plan.cells, progress=self.live.on_progress, suites=plan.suites())
+        self._kept.enter_context(providers.keeper(plan.project.settings, plan.project.timeouts, self._tell_of_infra))
+        tested = revision_of(plan.project.spec.product, plan.project.directory)
+        if tested is not None:
+            self.recorder.write("product", **asdict(tested), said=str(tested))
+        self.live.on_phase("starting workers" if self.parallel > 1 else "starting the first cell")
+        return self.live
+
+    def _write_start(self) -> None:
+        plan = self.plan
         self.recorder.write(
             "rerun-start" if plan.rerun else "run-start",
             run=plan.run,
@@ -121,20 +139,26 @@ class Run:
                 directory=plan.directory,
             ),
         )
-        self.live = Live(self.console, gitlab=in_gitlab(), parallel=self.parallel > 1, cells=len(plan.cells))
-        ssh.sweep()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._on_signal)
-        for line in providers.coming(plan.project.settings):
-            self.console.print(line)
-        self.live.on_phase("bringing the infra cluster up")
-        self._site = providers.open_site(plan.project, plan.cells, progress=self.live.on_progress, suites=plan.suites())
-        self._kept.enter_context(providers.keeper(plan.project.settings, plan.project.timeouts, self._tell_of_infra))
-        tested = revision_of(plan.project.spec.product, plan.project.directory)
-        if tested is not None:
-            self.recorder.write("product", **asdict(tested), said=str(tested))
-        self.live.on_phase("starting workers" if self.parallel > 1 else "starting the first cell")
-        return self.live
+
+    def _restore_results(self) -> None:
+        """Say that what this run had written was removed meanwhile; what was found before that is lost.
+
+        A check of the project's own that deletes files may have done it. Without its beginning, the rest would be read
+        as a run that passed.
+        """
+        names = {event["event"] for event in recorded(self.plan.directory).events}
+        if names & {"run-start", "rerun-start"}:
+            return
+        files = self.plan.files
+        lost = BadInput(
+            f"{files.results} was removed or emptied while the run was under way: what was found before that is lost",
+            hint="see what deletes files there, perhaps one of your own checks, and run the cells again",
+            paths=(files.results,),
+        )
+        self._write_start()
+        self.recorder.write("run-error", **describe(lost))
+        self.console.print(f"error ({lost.blame.value}): {lost.summary}\nhint: {lost.hint}")
+        self.exit_code = self.exit_code or lost.exit_code
 
     def _tell_of_infra(self, message: str) -> None:
         """Print and write down what became of a part of the infra cluster."""
@@ -188,6 +212,7 @@ class Run:
         if self.cells is not None:
             self.cells.close_all()
             self._leak = self.cells.leak
+        self._restore_results()
         self._phase("removing what is left of this run")
         self._reap_strays()
         self._phase("looking for symptoms")

@@ -69,10 +69,19 @@ def choose(
 
 
 def words_of_own(project: Path, suites: Collection[str] | None) -> list[str]:
-    """Return the words of a pytest call that are about a project's own checks; none where no suite of them is meant."""
+    """Return the words of a pytest call that are about a project's own checks; none where no suite of them is meant.
+
+    Raises:
+        BadInput: pytest would read another path for the project's: it fills in variables.
+    """
     own = project / CHECKS
     if not any(suites is None or suite.name in suites for suite in own_suites(project)):
         return []
+    if (read := os.path.expandvars(project)) != str(project):
+        raise BadInput(
+            f"the project's path {project} has a variable in it, and pytest, which runs {own}, would read {read}",
+            hint="rename that folder, so that no variable's name comes after '$'",
+        )
     settings = ["-c", str(packaged_dir() / "pyproject.toml"), "--rootdir", str(project), "--confcutdir", str(own)]
     return [str(own), *settings]
 

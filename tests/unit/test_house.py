@@ -153,6 +153,7 @@ NO_MODULE = {
     "cli/test_anywhere.py": "every command outside of a project",
     "cli/test_bad_input.py": "exit code 2 of every command",
     "cli/test_former_options.py": "options that have another name now",
+    "cli/test_surroundings.py": "variables, streams and limits around any command",
     "gitlab/test_clone.py": "harness/gitlab/jobs.yml",
     "gitlab/test_faults_page.py": "docs/gitlab-faults.md",
     "gitlab/test_template.py": "templates/vmatrix.yml and harness/gitlab/jobs.yml",

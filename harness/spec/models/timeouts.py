@@ -76,6 +76,11 @@ class Timeouts(Model):
         default=20.0, description="A spec's clean-up when ginkgo's time is over (seconds)."
     )
     conformance_overrun: Seconds = Field(default=90.0, description="From ginkgo's time-out to its end (seconds).")
+    own_load: Seconds = Field(default=120.0, description="Loading one file of the project's own checks (seconds).")
+    own_check: Seconds = Field(
+        default=1800.0,
+        description="One of the project's own checks; as long again for its fixtures, and for their ends (seconds).",
+    )
     machine_program: Seconds = Field(
         default=60.0, description="One program that reads facts of a machine, over SSH (seconds)."
     )

@@ -70,3 +70,46 @@ def test_a_job_in_vmatrix_own_image_installs_nothing(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.stdout, done.stderr) == (f"{tmp_path / 'team'}:*\n", "")
+
+
+MADE_OF = "made of the requirements of then\n"
+
+
+@pytest.mark.parametrize(
+    ("made_of", "reused"),
+    [
+        (None, True),  # somebody's own, such as the image's
+        (MADE_OF, True),
+        ("other requirements\n", False),
+    ],
+    ids=["given", "same", "another"],
+)
+def test_what_an_earlier_job_installed_is_used_for_the_same_requirements_alone(
+    tmp_path: Path, made_of: str | None, reused: bool
+) -> None:
+    home, bin_ = tmp_path / "home", tmp_path / "bin"
+    programs = home / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    bin_.mkdir()
+    (home / "pyproject.toml").write_text(MADE_OF)
+    (programs / "vmatrix").write_text("#!/bin/sh\nprintf reused\n")
+    if made_of is not None:
+        (home / ".venv" / ".made-of").write_text(made_of)
+    again = 'mkdir -p "$3/bin"; printf "#!/bin/sh\\nprintf anew" >"$3/bin/vmatrix"; chmod +x "$3/bin/vmatrix"'
+    made = 'printf "#!/bin/sh\\n" >"$3/bin/python"; chmod +x "$3/bin/python"'
+    python = f'#!/bin/sh\ncase "$2" in venv) {again}; {made};; esac\n'
+    for name, text in {"python3": python, "git": "#!/bin/sh\n", "ssh": "#!/bin/sh\n"}.items():
+        (bin_ / name).write_text(text)
+    for program in (*bin_.iterdir(), *programs.iterdir()):
+        program.chmod(0o755)
+    given = {"CI_PROJECT_DIR": str(tmp_path), "MATRIX_HOME": str(home)}
+    done = subprocess.run(
+        ["/bin/sh", "-euc", f". {packaged_dir()}/ci/prepare; vmatrix"],
+        env={"PATH": f"{bin_}:/usr/bin:/bin", **given},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("reused" if reused else "anew", "")
+    assert reused or (home / ".venv" / ".made-of").read_text() == MADE_OF

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from rich.console import Console
 
 from harness.events import Recorder
 from harness.gitlab import job_end
@@ -75,3 +79,36 @@ def test_a_link_to_an_artifact_is_escaped(tmp_path: Path) -> None:
         job_end.artifact_url(job, "runs/a b/logs/")
         == "https://gitlab.example.org/p/-/jobs/1/artifacts/browse/runs/a%20b/logs/"
     )
+
+
+def leftover(runs: Path, name: str, *, pid: int = 1) -> Path:
+    """Write a run of an earlier job."""
+    (runs / name).mkdir(parents=True)
+    Recorder(runs / name).write("run-start", pid=pid, run=name, cells=[])
+    (runs / name / "junit.xml").write_text("<testsuites/>")
+    return runs / name
+
+
+def test_runs_of_earlier_jobs_are_no_results_of_this_one(tmp_path: Path) -> None:
+    runs, job = tmp_path / "ours-runs", Job("1", "h", "https://x", tmp_path)
+    context: Any = SimpleNamespace(job=job, project=SimpleNamespace(settings=SimpleNamespace(runs=runs)))
+    said = io.StringIO()
+    console = Console(file=said, width=200)
+    job_end.put_aside(context, console=console)  # the first job of a checkout
+    leftover(runs, "old111")
+    leftover(runs, job.run)
+    (runs / "history.jsonl").write_text("")
+    (runs / "notes").mkdir()
+    job_end.put_aside(context, console=console)
+    assert sorted(path.name for path in runs.iterdir()) == sorted(["history.jsonl", "notes", job.run])
+    assert [path.name for path in (tmp_path / "ours-runs-of-earlier-jobs").iterdir()] == ["old111"]
+    assert "1 runs of earlier jobs were in ours-runs (GIT_CLEAN_FLAGS)" in said.getvalue()
+
+
+def test_a_folder_of_runs_that_is_not_the_jobs_alone_is_left_alone(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "shared"
+    leftover(elsewhere, "old111")
+    job = Job("1", "h", "https://x", tmp_path / "checkout")
+    context: Any = SimpleNamespace(job=job, project=SimpleNamespace(settings=SimpleNamespace(runs=elsewhere)))
+    job_end.put_aside(context, console=Console(quiet=True))
+    assert (elsewhere / "old111" / "junit.xml").exists()
