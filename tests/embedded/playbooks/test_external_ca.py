@@ -49,8 +49,11 @@ END
 """
 
 
-def signed(place: Path, version: str, *, control_plane: bool = True, **more: Any) -> str:
-    """Run the role for a machine whose files are in a folder; return what Ansible says."""
+def signed(place: Path, version: str, *, control_plane: bool = True, then: str = "", **more: Any) -> str:
+    """Run the role for a machine whose files are in a folder; return what Ansible says.
+
+    then: what the machine does once kubeadm has made its requests.
+    """
     etc = place / "etc/kubernetes"
     given = {
         "external_ca_wanted": True,
@@ -70,7 +73,8 @@ def signed(place: Path, version: str, *, control_plane: bool = True, **more: Any
         "external_ca_certificates_validity": "100h",
         **more,
     }
-    programs = {"kubeadm": f'exec {kubeadm(version)} "$@"', "kubectl": KUBECTL}
+    made = f'{kubeadm(version)} "$@"' + (f" && {then}" if then else "")
+    programs = {"kubeadm": made, "kubectl": KUBECTL}
     (place / "etc/kubernetes").mkdir(parents=True, exist_ok=True)
     return run_here(place, [{"vars": given, "roles": ["external_ca"]}], programs, cp={})
 
@@ -195,10 +199,10 @@ def test_a_request_for_anything_else_is_refused(
     if extension is not None:
         request = request.add_extension(extension, critical=True)
     signed_request = request.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
-    conf = machine / "etc/kubernetes/external-ca/requests/conf"
-    conf.mkdir(parents=True)
-    (conf / "kubelet.conf.csr").write_bytes(signed_request.public_bytes(serialization.Encoding.PEM))
-    output = " ".join(signed(machine, VERSION, control_plane=False).split())
+    forged = machine / "forged.csr"
+    forged.write_bytes(signed_request.public_bytes(serialization.Encoding.PEM))
+    then = f"cp {forged} {machine}/etc/kubernetes/external-ca/new/conf/kubelet.conf.csr"
+    output = " ".join(signed(machine, VERSION, control_plane=False, then=then).split())
     assert "the request kubelet.conf of cp is for" in output, output
     assert said in output, output
     assert "signs it for CN=system:node:cp,O=system:nodes" in output
