@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+import yaml
 from cryptography import x509
 from cryptography.x509.oid import ExtensionOID
 
 from harness import proc
-from tests.unit.playbooks.playbook_files import PLAYBOOKS, load
+from tests.unit.playbooks.playbook_files import PLAYBOOKS, load, tasks
 from tests.unit.playbooks.test_kubeadm import VERSIONS, kubeadm, versions
 from tests.unit.playbooks.test_templates import render
 
@@ -38,3 +41,31 @@ def test_every_kubeadm_asks_for_what_the_controller_signs(version: str, tmp_path
     for variable, value in node.items():
         subjects = {name: text.replace(variable, value) for name, text in subjects.items()}
     assert [name for name, subject in asked.items() if f"'{subject}'" not in subjects[name]] == []
+
+
+JOINS = {
+    "upload": ("control_plane/tasks/certificates.yml", "control_plane/templates/kubeadm.yml.j2"),
+    "join": ("control_plane_join/tasks/begin.yml", "control_plane_join/templates/kubeadm-join-control-plane.yml.j2"),
+}
+
+
+@pytest.mark.parametrize("name", JOINS)
+@pytest.mark.parametrize("external", [False, True])
+def test_kubeadm_brings_no_certificates_to_a_control_plane_that_an_external_ca_signs_for(
+    name: str, external: bool, tmp_path: Path
+) -> None:
+    """It refuses to upload them, and the machine has its own."""
+    task_file, template = JOINS[name]
+    contents = [
+        task["ansible.builtin.copy"]["content"]
+        for task in tasks(PLAYBOOKS / "roles" / task_file)
+        if "lookup" in str(task.get("ansible.builtin.copy", {}).get("content"))
+    ]
+    (content,) = contents
+    (tmp_path / "made.j2").write_text(content.replace(f"'{Path(template).name}'", f"'{PLAYBOOKS}/roles/{template}'"))
+    key = {"control_plane_certificate_key": {"stdout": "ab12"}, "control_plane_join_key": "ab12"}
+    chosen = {"made.yml": os.path.relpath(tmp_path / "made.j2", PLAYBOOKS / "roles")}
+    made = render("cp3-w1", tmp_path, render=chosen, cluster_external_ca=external, **key) / "made.yml"
+    documents = [document for document in yaml.safe_load_all(made.read_text()) if document]
+    places = [part for document in documents for part in (document, document.get("controlPlane") or {})]
+    assert [part["certificateKey"] for part in places if "certificateKey" in part] == ([] if external else ["ab12"])
