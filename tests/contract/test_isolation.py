@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from harness import proc
+from harness.embedded.machines.names import PULLS_PORT
 from harness.kube.client import Cluster
 from harness.kube.resources import NODE
 from harness.machines.kubevirt.manifests import GoldenImage
@@ -220,7 +221,9 @@ def test_a_guest_reaches_nothing_else_of_its_host(infra: Infra, cells: tuple[Cel
     with everywhere() as (port, udp):
         found = cell.scan(addresses, sorted({*USUAL, *listening(), port}), gateway=gateway, udp=port)
         assert arrived(udp) == []
-    assert sorted(found) == sorted((address, number, "connected") for address, number in read)
+    # The filter of an embedded instance always lets guests through to this port; without pods, nobody listens there.
+    closed = set() if infra.pulls else {(str(urls[0].hostname), PULLS_PORT, "refused")}
+    assert sorted(set(found) - closed) == sorted((address, number, "connected") for address, number in read)
     assert any(":" in address for address in addresses)
 
 
