@@ -112,6 +112,7 @@ def test_own_checks_run_beside_ours_in_every_cell(
         ("dials", "TestMirror::test_known"): ("failed", "product"),
         ("dials", "TestMirror::test_raises"): ("failed", "user"),
         ("dials", "TestMirror::test_skips"): ("not-run", ""),
+        ("own", "test_every_machine_is_a_node"): ("passed", ""),
         ("own", "test_every_node_forwards_packets"): ("passed", ""),
         ("own", "test_the_kubelet_runs_and_is_enabled"): ("passed", ""),
         ("own", "test_the_shipper_runs_on_every_node"): ("passed", ""),
@@ -131,7 +132,6 @@ def test_own_checks_run_beside_ours_in_every_cell(
 
 
 HOOKS = {
-    "pytest_runtest_protocol": "item, nextitem",
     "pytest_runtest_logstart": "nodeid, location",
     "pytest_runtest_setup": "item",
     "pytest_runtest_call": "item",
