@@ -76,14 +76,14 @@ class Death:
 
     def error(self, cell: Cell, pid: int) -> VmatrixError:
         """Return the failure of the cell: of its own check, unless the process was killed, which anybody can do."""
-        at = f" in {self.check}" if self.check else ""
         how = f" ({self.how})" if self.how else ""
+        known = f" in {self.check}{how}" if self.check else how
         if self.stuck:
             return BadInput(f"{self.check} {self.stuck}", hint=OWN_HINT)
         if self.own and self.how not in ("", KILLED):
             return BadInput(f"{self.check} ended the process that runs the checks of {cell.id}{how}", hint=OWN_HINT)
         return HarnessBug(
-            f"the worker process of {cell.id} ended before its cell did{at}{how}",
+            f"the worker process of {cell.id} ended before its cell did{known}",
             hint=f"it was killed, perhaps for lack of memory: see the kernel's log (process id {pid})",
         )
 
