@@ -151,7 +151,7 @@ def read(table: Path = TABLE) -> list[Row]:
 
 def write(row: Row, table: Path = TABLE) -> None:
     """Put a row into the table, in the place of its former one."""
-    rows = sorted([*(other for other in read(table) if other.job != row.job), row], key=lambda one: one.job)
+    rows = sorted([*(other for other in read(table) if other.job != row.job), row], key=lambda each: each.job)
     made = table.with_suffix(".new")
     with made.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
@@ -160,22 +160,22 @@ def write(row: Row, table: Path = TABLE) -> None:
     made.replace(table)
 
 
-def mistakes(rows: Sequence[Row], jobs: Iterable[Job], day: date) -> Iterator[Wrong]:
+def mistakes(rows: Sequence[Row], expected: Iterable[Job], day: date) -> Iterator[Wrong]:
     """Yield what is wrong with the table: jobs without a row, rows that are old, failed, or say too little.
 
     Args:
-        jobs: what has a row.  day: of the commit that has the table, see `day_of_table`.
+        expected: what has a row.  day: of the commit that has the table, see `day_of_table`.
     """
-    jobs = tuple(jobs)
+    expected = tuple(expected)
     for number, row in enumerate(rows, 2):
-        if row.job not in jobs:
+        if row.job not in expected:
             yield Wrong(number, f"there is no nightly environment or part {row.job}; remove the line")
             continue
         if any(other.job == row.job for other in rows[: number - 2]):
             yield Wrong(number, f"{row.job} has a second row; remove the older one")
         yield from (Wrong(number, f"{row.job}: {message}") for message in _unclear(row, day))
         yield from (Wrong(number, f"{row.job}: {message}", blocking) for message, blocking in _unsettled(row, day))
-    for job in jobs:
+    for job in expected:
         if all(row.job != job for row in rows):
             yield Wrong(1, f"{job} has no row; run it: {job.again}")
 
@@ -270,21 +270,19 @@ def run(job: Job, arguments: Sequence[str] = ()) -> int:
     return code
 
 
-def due(rows: Iterable[Row], jobs: Iterable[Job]) -> list[Job]:
+def due(known: Mapping[Job, Row], expected: Iterable[Job]) -> list[Job]:
     """Return what to run next, in this order: what has not passed, then what passed longest ago; of equals, the short.
 
     What failed comes before what has not run: it may be mended, and the gate refuses it.
     """
-    known = {row.job: row for row in rows}
     order = {"failed": 0, "not-run": 1, "passed": 2}
 
     def turn(job: Job) -> tuple[int, str, int, Job]:
         row = known.get(job)
-        if row is None:
-            return order["not-run"], "", UNKNOWN_SECONDS, job
-        return order.get(row.result, 0), row.date if row.result == "passed" else "", lasts(row), job
+        result = row.result if row is not None else "not-run"
+        return order.get(result, 0), row.date if row is not None and result == "passed" else "", lasts(row), job
 
-    return sorted(jobs, key=turn)
+    return sorted(expected, key=turn)
 
 
 def lasts(row: Row | None) -> int:
@@ -295,14 +293,15 @@ def lasts(row: Row | None) -> int:
 def turns(minutes: float, run_job: Callable[[Job], int] = run) -> int:
     """Run what is due, one after the other, as long as the next is expected to end in time; return 1 if any failed."""
     end, codes = time.monotonic() + 60 * minutes, []
-    for job in due(read(), jobs()):
-        row = next((row for row in read() if row.job == job), None)
-        if time.monotonic() + lasts(row) > end:
+    known = {row.job: row for row in read()}
+    for job in due(known, jobs()):
+        if time.monotonic() + lasts(known.get(job)) > end:
             continue
         sys.stderr.write(f"{datetime.now(UTC):%H:%M:%S} {job}\n")
         codes.append(run_job(job))
     if not codes:
-        sys.stderr.write(f"nothing is expected to end within {minutes:g} minutes; give --minutes 60 or more\n")
+        shortest = min(lasts(known.get(job)) for job in jobs())
+        sys.stderr.write(f"nothing ends within {minutes:g} minutes; the shortest takes --minutes {shortest / 60:.0f}\n")
     return 1 if any(codes) else 0
 
 

@@ -89,7 +89,7 @@ def generate(
     spec = context.project.spec
     night = _night(spec, wish.tier, pipeline)
     cells, nothing = _cells(context, wish, changes, night)
-    jobs = [(wish.tier, cell) for cell in cells] + _more(context, wish, changes)
+    jobs = [(wish.tier, planned) for planned in cells] + _more(context, wish, changes)
     parts = child.Child(
         name=wish.why,
         image=image,
@@ -105,7 +105,7 @@ def generate(
     )
     kept = {"report_history": history} if history else {}
     durations = Durations.load(context.project.settings.model_copy(update=kept), os.environ)
-    document = child.render(parts, [_job(context, tier, cell, durations) for tier, cell in jobs], nothing=nothing)
+    document = child.render(parts, [_job(context, tier, planned, durations) for tier, planned in jobs], nothing=nothing)
     text = child.text(document)
     problems = broken(document, size=len(text.encode()))
     if problems:
@@ -117,7 +117,7 @@ def generate(
     if not jobs:
         out.print(nothing)
         return
-    rows = [(cell.cell.id, str(len(cell.cell.machines)), cell.why) for _, cell in jobs]
+    rows = [(planned.cell.id, str(len(planned.cell.machines)), planned.why) for _, planned in jobs]
     show_rows(out, ("cell", "machines", "why"), rows)
 
 
@@ -167,17 +167,17 @@ def _more(context: JobContext, wish: PipelineScope, changes: Changes | None) -> 
             out.print(f"tier {tier}: {nothing.summary}")
             continue
         if tier in asked:
-            pinned = (cell for cell in cells if cell.cell.values in spec.tiers[tier].pinned)
-            cells = tuple(replace(cell, why=f"{asked[tier]} changed") for cell in pinned)
-        more += [(tier, cell) for cell in cells]
+            pinned = (planned for planned in cells if planned.cell.values in spec.tiers[tier].pinned)
+            cells = tuple(replace(planned, why=f"{asked[tier]} changed") for planned in pinned)
+        more += [(tier, planned) for planned in cells]
     return more
 
 
-def _job(context: JobContext, tier: str, selected: Selected, durations: Durations) -> child.CellJob:
+def _job(context: JobContext, tier: str, planned: Selected, durations: Durations) -> child.CellJob:
     timeouts = context.project.timeouts
     suites = context.project.spec.tiers[tier].suites
-    times = job_times(selected.cell, suites, timeouts, durations.expected(selected.cell).seconds)
-    return child.CellJob(selected.cell.id, tier, times, selected.why)
+    times = job_times(planned.cell, suites, timeouts, durations.expected(planned.cell).seconds)
+    return child.CellJob(planned.cell.id, tier, times, planned.why)
 
 
 @app.command()

@@ -31,8 +31,8 @@ def build(names: Names) -> None:
     settings = load_settings(settings_dir()).settings
     mirror = providers.image_mirror(settings)
     catalogue, cache = _catalogue(), disk.ImageCache(limits=ArtifactLimits.of(timeouts_of(settings)))
-    for recipe in [catalogue.find(name) for name in names]:
-        image = from_mirror(mirror, recipe) if mirror else recipe
+    for disk_image in [catalogue.find(name) for name in names]:
+        image = from_mirror(mirror, disk_image) if mirror else disk_image
         made = cache.ensure(image, lambda line: out.print(line))
         out.print(f"{made.name}: {cache.path(made)} sha256:{made.sha256}")
 

@@ -192,33 +192,33 @@ class Pursuit:
         """
         codes: list[int] = []
         cells: list[str] = []
-        follow_ups = self._found()
+        explained = self._found()
         try:
-            while follow_ups.cell is not None and len(cells) < most:
+            while explained.cell is not None and len(cells) < most:
                 self.say(
-                    f"further cell {len(cells) + 1} of at most {most}, to tell suspects apart: {follow_ups.cell.id}"
+                    f"further cell {len(cells) + 1} of at most {most}, to tell suspects apart: {explained.cell.id}"
                 )
-                cells.append(follow_ups.cell.id)
-                codes.append(proc.attend(vmatrix_call("run", follow_ups.cell.id, "--into", self.run, *self.options)))
+                cells.append(explained.cell.id)
+                codes.append(proc.attend(vmatrix_call("run", explained.cell.id, "--into", self.run, *self.options)))
                 if proc.by_signal(codes[-1]) or self._cut_off(cells[-1]):
                     break
-                follow_ups = self._found()
+                explained = self._found()
         finally:  # also where a signal ended the last one
-            self._note(follow_ups, cells, most)
+            self._note(explained, cells, most)
         return next((code for code in codes if proc.by_signal(code) or code in (EXIT_LEAKED, EXIT_HARNESS)), EXIT_OK)
 
     def _cut_off(self, name: str) -> bool:
         return all(cell.incomplete for cell in self._result().cells if cell.id == name)
 
-    def _note(self, follow: FollowUp, cells: Sequence[str], most: int) -> None:
+    def _note(self, explained: FollowUp, cells: Sequence[str], most: int) -> None:
         """Write down which further cells were run, and why there are no more."""
-        open_ones = [failure for failure in follow.failures if failure.named is None]
-        why = follow.why or tuple(f"{failure.keys[0][0]}: {most} are the most" for failure in open_ones)
+        open_ones = [failure for failure in explained.failures if failure.named is None]
+        why = explained.why or tuple(f"{failure.keys[0][0]}: {most} are the most" for failure in open_ones)
         if cells and self._cut_off(cells[-1]):
             why = (f"{cells[-1]} was not run to its end; to go on: vmatrix suspect {self.run} --run",)
-        elif cells and not follow.failures:
+        elif cells and not explained.failures:
             why = ("what failed came most likely by chance: no suspect is left",)
-        if cells or follow.failures:
+        if cells or explained.failures:
             Recorder(self._files.path).write("follow-up", cells=list(cells), no_further=list(why))
         for line in why:
             self.say(f"no further cell: {line}")
@@ -228,11 +228,11 @@ class Pursuit:
 
         That is the one that takes least for each failure that it has: runs of a cell tell of all of them.
         """
-        durations, follow = Durations.load(self.project.settings, os.environ), self._found()
+        durations, explained = Durations.load(self.project.settings, os.environ), self._found()
         history = open_store(self.project.settings, os.environ).load().records
         records = [record for record in history if record.where.commit and not record.where.changed]
         by_id = {cell.id: cell for cell in map(self._cell, self._result().values.values())}
-        named = [failure for failure in follow.failures if failure.named is not None and not failure.named.around]
+        named = [failure for failure in explained.failures if failure.named is not None and not failure.named.around]
         failures = Counter(cell for failure in named for cell in failure.cells)
         for failure in named:
             assert failure.named is not None  # noqa: S101 - chosen above

@@ -28,7 +28,7 @@ from tests.kill.table import CLEAN, DOUBLES, Results, read, written
 from tests.kill.world import NAME
 
 TABLE, BEGAN = pytest.StashKey[Results](), pytest.StashKey[float]()
-COMMAND = "python -m tests.kill.world pytest -p no:cacheprovider tests/kill"
+COMMAND = "tox -e kill, or python -m tests.kill.world pytest -p no:cacheprovider tests/kill"
 SHARING = 8  # points; then the instance goes, so that an interruption does not cost what came of more than these
 INFRA_SECONDS = 900.0  # against hanging, as all below
 SETTLE_SECONDS = 60.0  # against hanging: processes that were killed end when the kernel has the time
