@@ -63,7 +63,7 @@ def test_kubeadm_brings_no_certificates_to_a_control_plane_that_an_external_ca_s
     ]
     (content,) = contents
     (tmp_path / "made.j2").write_text(content.replace(f"'{Path(template).name}'", f"'{PLAYBOOKS}/roles/{template}'"))
-    key = {"control_plane_certificate_key": {"stdout": "ab12"}, "control_plane_join_key": "ab12"}
+    key: dict[str, Any] = {"control_plane_certificate_key": {"stdout": "ab12"}, "control_plane_join_key": "ab12"}
     chosen = {"made.yml": os.path.relpath(tmp_path / "made.j2", PLAYBOOKS / "roles")}
     made = render("cp3-w1", tmp_path, render=chosen, cluster_external_ca=external, **key) / "made.yml"
     documents = [document for document in yaml.safe_load_all(made.read_text()) if document]
