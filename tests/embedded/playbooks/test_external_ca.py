@@ -222,6 +222,15 @@ def test_a_machine_with_the_key_of_a_ca_is_refused(machine: Path) -> None:
     assert f"{machine}/etc/kubernetes/pki/ca.key is on this machine, which has no part in a cluster: reset it" in said
 
 
+SUPER_ADMIN = "CN=kubernetes-super-admin,O=system:masters"
+
+
+def client(path: Path) -> x509.Certificate:
+    """Return the certificate in a kubeconfig."""
+    user = yaml.safe_load(path.read_text(encoding="utf-8"))["users"][0]["user"]
+    return x509.load_pem_x509_certificate(base64.b64decode(user["client-certificate-data"]))
+
+
 def ends(place: Path) -> dict[str, Any]:
     """Return by the file when each certificate ends that a machine has."""
     etc, found = place / "etc/kubernetes", {}
@@ -260,7 +269,7 @@ def test_another_control_plane_gets_certificates_of_the_same_cas(machine: Path) 
     assert certificate(etc / "pki/apiserver.crt").issuer.rfc4514_string() == "CN=kubernetes"
     certificate(etc / "pki/etcd/peer.crt").verify_directly_issued_by(certificate(machine / "cas/etcd/ca.crt"))
     assert (etc / "pki/sa.key").read_bytes() == (machine / "cas/sa.key").read_bytes()
-    assert not (etc / "super-admin.conf").exists()  # that of the first one is enough
+    assert client(etc / "super-admin.conf").subject.rfc4514_string() == SUPER_ADMIN
     assert (etc / "external-ca/kubelet.conf").exists()
 
 
@@ -314,6 +323,34 @@ def test_what_is_due_is_signed_anew_and_nothing_else_changes(member: Path) -> No
     assert (member / "etc/kubernetes/pki/sa.key").read_bytes() == key
     assert (member / "etc/kubernetes/kubelet.conf").read_bytes() == kubelet
     assert not list(member.glob("etc/kubernetes/external-ca*"))
+
+
+def test_a_control_plane_from_before_gets_super_admin_conf_and_nothing_else(member: Path) -> None:
+    """It joined when kubeadm could sign for itself, and each `kubeadm init phase` wants to see the file from now on."""
+    config = member / "etc/kubernetes/super-admin.conf"
+    before = ends(member)
+    config.unlink()
+    output = signed(member, VERSION, external_ca_begins=False)
+    assert "failed=0" in output, output
+    assert client(config).subject.rfc4514_string() == SUPER_ADMIN
+    client(config).verify_directly_issued_by(certificate(member / "cas/ca.crt"))
+    assert {name for name, end in ends(member).items() if before[name] != end} <= {config.name}
+    assert not list(member.glob("etc/kubernetes/external-ca*"))
+    assert "changed=0" in signed(member, VERSION, external_ca_begins=False)
+
+
+@pytest.mark.parametrize("authority", AUTHORITIES)
+def test_cas_of_another_cluster_sign_nothing(
+    authority: str, member: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = tmp_path_factory.mktemp("other")
+    assert "failed=0" in signed(other, VERSION)
+    for half in ("crt", "key"):
+        shutil.copy(other / f"cas/{authority}.{half}", member / f"cas/{authority}.{half}")
+    files = {path: path.read_bytes() for path in (member / "etc/kubernetes").rglob("*") if path.is_file()}
+    output = " ".join(signed(member, VERSION, external_ca_due=True, external_ca_begins=False).split())
+    assert f"{member}/cas/{authority}.crt is not the CA that cp trusts, and nothing was signed: set" in output, output
+    assert {path: path.read_bytes() for path in files} == files
 
 
 def test_the_api_servers_certificate_gets_other_names(member: Path) -> None:

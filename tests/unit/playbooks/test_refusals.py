@@ -14,7 +14,7 @@ import yaml
 
 from tests.unit import ansible_programs
 from tests.unit.playbooks.mirror import serving
-from tests.unit.playbooks.playbook_files import PLAYBOOKS, load
+from tests.unit.playbooks.playbook_files import PLAYBOOKS, load, run_here
 from tests.unit.playbooks.test_templates import ANSIBLE, HERE
 
 REFUSED = 2  # ansible-playbook's exit status when a host has failed
@@ -229,3 +229,20 @@ def test_cgroup_drivers_of_the_runtime_and_of_kubelets_that_differ_are_refused(
     mistake = f"cluster_{runtime}_systemd_cgroup and cgroupDriver of cluster_kubelet_config disagree"
     assert (mistake in ended.said) is differ
     assert ended.spoken_to == ""
+
+
+def test_a_refusal_names_the_control_plane_that_refuses_and_no_other(tmp_path: Path) -> None:
+    """A play that ends with its first failure takes every machine through `rescue`."""
+    (tmp_path / "file").touch()
+    folders = {"cp-0": tmp_path / "folder", "cp-1": tmp_path / "file/folder"}
+    attempts = {"ansible.builtin.include_role": {"name": "control_plane", "tasks_from": "try"}}
+    plays = [
+        {"any_errors_fatal": True, "tasks": [attempts]},
+        {"tasks": [{"ansible.builtin.debug": {"msg": "went on"}}]},
+    ]
+    hosts = {name: {"control_plane_dry_run_folder": str(path)} for name, path in folders.items()}
+    output = " ".join(run_here(tmp_path, plays, {}, **hosts).split())
+    assert "these settings do not work on cp-1, and nothing was changed: There was an issue creating" in output
+    assert "do not work on cp-0" not in output
+    assert "went on" not in output
+    assert not folders["cp-0"].exists()
