@@ -26,6 +26,7 @@ from harness.cell.steps import describe
 from harness.cell.teardown import reap
 from harness.errors import EXIT_HARNESS, EXIT_OK, BadInput, Leaked, VmatrixError
 from harness.events import Recorder, recorded
+from harness.infra.host.instance import infra_command
 from harness.machines.reach import ssh
 from harness.model import Cell, Outcome
 from harness.report import records, run_reports, symptoms, terminal, words
@@ -293,6 +294,11 @@ class Run:
         result = self._result()
         for line in words.interruption_lines(result):
             self.console.print(line)
+        settings = self.plan.project.settings
+        provider, name = providers.of(settings), settings.infra_name
+        if self._site is None and provider.has_instance(name):
+            down = infra_command("down", name, provider.name)
+            self.console.print(f"infra {name} was not up yet, and the next run goes on with it; to delete it: {down}")
         if all(cell.outcome == Outcome.PASSED for cell in result.cells):
             return
         again = ["vmatrix", "run", "--rerun-failed", self.plan.run, *self.plan.provider_options]

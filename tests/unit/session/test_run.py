@@ -65,3 +65,21 @@ def test_a_history_that_cannot_be_written_changes_nothing_else(run: Run) -> None
     said = run.console.file.getvalue()  # type: ignore[attr-defined]  # it is a StringIO
     assert "this run is not in the history: cannot write the history" in said
     assert f"vmatrix history add {run.plan.directory}" in said
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_an_instance_that_a_signal_left_half_up_is_told_with_how_to_delete_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    def bring_up(*_: object, **__: object) -> None:
+        if there:
+            (Path(os.environ["XDG_STATE_HOME"]) / "vmatrix/embedded/default").mkdir(parents=True)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(providers, "open_site", bring_up)
+    with pytest.raises(KeyboardInterrupt):
+        run.start()
+    run.finish(2)
+    run.show_interruption()
+    output = run.console.file.getvalue()  # type: ignore[attr-defined]  # it is a StringIO
+    assert ("to delete it: vmatrix infra down --infra-name default" in output) == there
