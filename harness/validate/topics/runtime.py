@@ -95,7 +95,7 @@ def other_configuration(running: Mapping[str, RunningPrograms], expected: Expect
             yield Mismatch(f"{name} {runtime}", "its configuration and its defaults", "none: it cannot read its files")
             return
         usual, there = dict(_leaves(config.usual)), dict(_leaves(config.content))
-        decided = _decided_by_crio(name, expected) if runtime == "crio" else {}
+        decided = _decided_by_crio(name, expected) if runtime == "crio" else _said_by_nothing(usual)
         if runtime == "crio":  # what it runs with lacks what is not installed, and the product says its runtimes
             every = (COMMENTED | usual).items()
             usual = {path: value for path, value in every if path in there and "runtimes" not in path}
@@ -110,6 +110,15 @@ def other_configuration(running: Mapping[str, RunningPrograms], expected: Expect
                 yield Mismatch(f"{name} {runtime}", requirement, repr(there.get(path, "none")))
 
     return on_every(expected.nodes, running, judge)
+
+
+def _said_by_nothing(usual: Mapping[tuple[str, ...], Any]) -> Mapping[tuple[str, ...], tuple[Any, ...]]:
+    """Return settings of a containerd runtime that it takes at their default where they are empty.
+
+    containerd 1.7, ValidatePluginConfig: "If empty, use default podSandbox mode". A runtime in its file replaces
+    that of the defaults whole, and `containerd config dump` shows what is left out as empty.
+    """
+    return {path: ("",) for path in usual if "runtimes" in path and path[-1] in ("sandbox_mode", "sandboxer")}
 
 
 def _decided_by_crio(node: str, expected: ExpectedGuest) -> Mapping[tuple[str, ...], tuple[Any, ...]]:
@@ -133,8 +142,8 @@ def _leaves(content: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[
 
 
 def _nothing(value: Any) -> tuple[Any, ...]:
-    """Return what says the same as a value: nothing, however it is written."""
-    return (None, "", [], {}, 0, False) if value in (None, "", [], {}) else ()
+    """Return what says the same as a value: nothing, however it is written. A number or a switch may be left out."""
+    return (None, "", [], {}, 0, False) if value in (None, "", [], {}) else (None,) if value in (0, False) else ()
 
 
 def _file_version(name: str, programs: RunningPrograms, expected: ExpectedGuest) -> Iterator[Mismatch]:

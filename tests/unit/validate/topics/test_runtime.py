@@ -271,6 +271,33 @@ def test_what_differs_from_the_versions_defaults_is_found(change: Change, words:
     assert words in str(found)
 
 
+RUNC = "[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]\n"
+OPTIONS = RUNC.replace("runc]", "runc.options]")
+
+
+@pytest.mark.parametrize(
+    ("usual", "there", "same"),
+    [
+        (f"{RUNC}sandbox_mode = 'podsandbox'\n", f"{RUNC}sandbox_mode = ''\n", True),
+        (f"{RUNC}sandboxer = 'podsandbox'\n", f"{RUNC}sandboxer = ''\n", True),
+        (f"{RUNC}sandbox_mode = 'podsandbox'\n", f"{RUNC}sandbox_mode = 'shim'\n", False),
+        (f"{RUNC}snapshotter = 'overlayfs'\n", f"{RUNC}snapshotter = ''\n", False),
+        (f"{OPTIONS}IoGid = 0\nNoPivotRoot = false\n", OPTIONS, True),
+        (f"{OPTIONS}IoGid = 0\n", f"{OPTIONS}IoGid = 7\n", False),
+        (f"{OPTIONS}NoPivotRoot = false\n", f"{OPTIONS}NoPivotRoot = true\n", False),
+        (f"{OPTIONS}SomethingOn = true\n", OPTIONS, False),
+        (f"{OPTIONS}Root = '/run/x'\n", OPTIONS, False),
+    ],
+)
+def test_a_runtime_says_the_same_by_nothing(usual: str, there: str, same: bool) -> None:
+    """containerd 1.7 shows what a runtime of the file leaves out as empty, or not at all."""
+
+    def change(raw: Json) -> None:
+        raw["containerd"].update(config=there, default=usual)
+
+    assert (other_configuration(running(change), guests.expected(variables=VARIABLES)) == []) == same
+
+
 def test_settings_of_the_cell_may_differ() -> None:
     change = adds("[debug]\nlevel = 'debug'\n", by_default="[debug]\nlevel = ''\n")
     asked = {**VARIABLES, "cluster_containerd_config": {"level": "debug"}}
