@@ -49,20 +49,18 @@ END
 """
 
 
-def signed(place: Path, version: str, *, control_plane: bool = True, then: str = "", **more: Any) -> str:
-    """Run the role for a machine whose files are in a folder; return what Ansible says.
-
-    then: what the machine does once kubeadm has made its requests.
-    """
+def variables(place: Path, version: str, cas: Path, *, control_plane: bool = True, **more: Any) -> dict[str, Any]:
+    """Return what the role is given for a machine whose files are in a folder."""
     etc = place / "etc/kubernetes"
-    given = {
+    etc.mkdir(parents=True, exist_ok=True)
+    return {
         "external_ca_wanted": True,
         "external_ca_begins": control_plane,
         "external_ca_control_plane": control_plane,
         "external_ca_member": str(etc / "pki/init-done"),
-        "external_ca_folder": str(place / "cas"),
-        "external_ca_configuration": str(place / "etc/kubernetes"),
-        "external_ca_certificates": str(place / "etc/kubernetes/pki"),
+        "external_ca_folder": str(cas),
+        "external_ca_configuration": str(etc),
+        "external_ca_certificates": str(etc / "pki"),
         "external_ca_kubelet_keys": str(place / "kubelet"),
         "external_ca_cri_socket": "unix:///run/containerd/containerd.sock",
         "external_ca_kubernetes_version": VERSIONS[version]["cluster_kubernetes_version"],
@@ -73,10 +71,16 @@ def signed(place: Path, version: str, *, control_plane: bool = True, then: str =
         "external_ca_certificates_validity": "100h",
         **more,
     }
+
+
+def signed(place: Path, version: str, *, control_plane: bool = True, then: str = "", **more: Any) -> str:
+    """Run the role for a machine whose files are in a folder; return what Ansible says.
+
+    then: what the machine does once kubeadm has made its requests.
+    """
+    given = variables(place, version, place / "cas", control_plane=control_plane, **more)
     made = f'{kubeadm(version)} "$@"' + (f" && {then}" if then else "")
-    programs = {"kubeadm": made, "kubectl": KUBECTL}
-    (place / "etc/kubernetes").mkdir(parents=True, exist_ok=True)
-    return run_here(place, [{"vars": given, "roles": ["external_ca"]}], programs, cp={})
+    return run_here(place, [{"vars": given, "roles": ["external_ca"]}], {"kubeadm": made, "kubectl": KUBECTL}, cp={})
 
 
 def certificate(path: Path) -> x509.Certificate:
@@ -271,6 +275,25 @@ def test_another_control_plane_gets_certificates_of_the_same_cas(machine: Path) 
     assert (etc / "pki/sa.key").read_bytes() == (machine / "cas/sa.key").read_bytes()
     assert client(etc / "super-admin.conf").subject.rfc4514_string() == SUPER_ADMIN
     assert (etc / "external-ca/kubelet.conf").exists()
+
+
+def test_machines_that_begin_together_have_the_same_cas(tmp_path: Path) -> None:
+    """The one that makes the CAs is not the first in the inventory, and the others wait for it."""
+    begins = {"a": False, "b": True, "c": False}
+    hosts = {
+        name: variables(tmp_path / name, VERSION, tmp_path / "cas", external_ca_begins=first)
+        for name, first in begins.items()
+    }
+    programs = {"kubeadm": f'{kubeadm(VERSION)} "$@"', "kubectl": KUBECTL}
+    output = run_here(tmp_path, [{"roles": ["external_ca"]}], programs, **hosts)
+    assert output.count("failed=0") == len(begins), output
+    authority = certificate(tmp_path / "cas/ca.crt")
+    for name in begins:
+        etc = tmp_path / name / "etc/kubernetes"
+        certificate(etc / "pki/apiserver.crt").verify_directly_issued_by(authority)
+        client(etc / "super-admin.conf").verify_directly_issued_by(authority)
+        assert (etc / "pki/sa.key").read_bytes() == (tmp_path / "cas/sa.key").read_bytes()
+    assert sorted(path.name for path in (tmp_path / "cas").iterdir() if path.name.startswith("signing")) == []
 
 
 def test_a_member_of_external_etcd_gets_etcds_certificates_alone(tmp_path: Path) -> None:
