@@ -189,6 +189,7 @@ ROLE_REFUSALS: Mapping[str, tuple[str, ...]] = {
         "Refuse a CA whose halves do not belong together",
         "Refuse a machine with the key of a CA",
         "Refuse to begin with other CAs than the cluster's",
+        "Refuse to sign with other CAs than the cluster's",
     ),
     "foreign_nodes": ("Refuse to wait for a foreign node",),
     "etcd_inventory": ("Refuse an inventory without etcd",),
