@@ -65,7 +65,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
         "encryption_key_timeout_scale": 0.4,
     }
     play = {"tasks": [{"ansible.builtin.include_role": {"name": "encryption_key"}}], "vars": given}
-    return run_here(place, [play], {"kubectl": KUBECTL, "ps": "exit 1"}, **hosts), place
+    return run_here(place, [play], {"kubectl": KUBECTL, "pgrep": "exit 1"}, **hosts), place
 
 
 @pytest.mark.parametrize("row", ROWS)

@@ -379,6 +379,33 @@ def lines_of(files: Iterable[Path]) -> dict[str, int]:
     return {path.stem: len(path.read_text(encoding="utf-8").splitlines()) for path in files if path.is_file()}
 
 
+OWN_NETWORK = ["--ns", "1", "--nslist", "net"]  # of a machine: what is hosted in its pods has another
+BY_NAME = {
+    "pgrep": OWN_NETWORK,
+    "pkill": OWN_NETWORK,
+    "pidof": None,
+    "killall": None,
+}  # None: it cannot tell them apart
+
+
+def test_a_component_is_not_taken_for_one_that_somebody_hosts_in_a_pod() -> None:
+    """Who waits for the end of every etcd waits forever beside a pod that has an etcd of its own."""
+    seen, wrong = 0, []
+    for path in PLAYBOOKS.glob("roles/*/tasks/*.yml"):
+        for task in tasks(path):
+            argv = (task.get("ansible.builtin.command") or {}).get("argv")
+            if isinstance(argv, list) and argv[0] in BY_NAME:
+                seen += 1
+                wanted = BY_NAME[argv[0]]
+                start = argv.index("--ns") if "--ns" in argv else 0
+                if wanted is None or argv[start : start + len(wanted)] != wanted:
+                    wrong.append(f"{path.relative_to(PLAYBOOKS)}: {task['name']}")
+            elif isinstance(argv, list) and argv[0] == "ps" and "-C" in argv:
+                wrong.append(f"{path.relative_to(PLAYBOOKS)}: {task['name']}")
+    assert seen > 5
+    assert wrong == []
+
+
 def test_no_plugin_changes_how_modules_run() -> None:
     assert {path.parent.name for path in PLAYBOOKS.glob("*_plugins/*.py")} == {"callback_plugins", "filter_plugins"}
 

@@ -179,7 +179,7 @@ def test_a_manifest_is_replaced_and_its_container_awaited(said: dict[str, str], 
 
 def test_only_the_machines_own_api_server_is_ended_beside_an_etcd_that_is_replaced(said: dict[str, str]) -> None:
     own, hosted = (f"kube-apiserver --a=1 --advertise-address={address} --b=2" for address in ("10.0.0.2", "10.0.0.22"))
-    pattern = said["killed"].strip().removeprefix("--signal KILL --full ")
+    pattern = said["killed"].strip().removeprefix("--signal KILL --ns 1 --nslist net --full ")
     assert re.search(pattern, own)
     assert re.search(pattern, own.removesuffix(" --b=2"))
     assert re.search(pattern, hosted) is None
