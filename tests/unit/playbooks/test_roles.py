@@ -241,6 +241,26 @@ def test_a_number_is_one_also_where_it_is_given_as_a_text(role: Path) -> None:
     } == set()
 
 
+# Modules that ask the proxy which a machine's environment names, unless they are told not to.
+ASKING = ("ansible.builtin.uri", "ansible.builtin.get_url")
+ASKS = [(path, task, task[name]) for path in TASK_FILES for task in tasks(path) for name in ASKING if name in task]
+
+
+def test_requests_are_found() -> None:
+    assert len({path.parents[1].name for path, _, _ in ASKS}) > 5
+
+
+@pytest.mark.parametrize(
+    ("path", "task", "options"),
+    ASKS,
+    ids=lambda value: value.name if isinstance(value, Path) else str(value.get("name", "")),
+)
+def test_no_proxy_is_asked_for_what_a_machine_or_the_cluster_serves(
+    path: Path, task: dict[str, Any], options: dict[str, Any]
+) -> None:
+    assert options.get("use_proxy") is False, f"{path}: {task['name']}: use_proxy: false, as {options['url']} is ours"
+
+
 def conditions(task: dict[str, Any]) -> Iterator[str]:
     modules = [value for value in task.values() if isinstance(value, dict)]
     for name in CONDITIONS:
