@@ -205,7 +205,7 @@ NOT_BY_REQUEST = {
     "etcd_upgrade : Refuse to go on with a member down": "a member is not well",
     "etcd_upgrade : Refuse to go on with an alarm": "a member is not well",
     "etcd_users : Refuse to go on without the program that signs": "the image of executors has it",
-    "kubeadm_addons : Say what is wrong with the settings": "the role settings blames them where they are new",
+    "kubeadm_addons : Say why kube-proxy does not come up": "the role settings blames them where they are new",
     "kubelet_serving : Refuse kubelets that do not": "a kubelet does not do what it is told",
     "kubelet_serving : Refuse to go on without their requests": "the same",
     "kubelet_update : Say that the kubelet does not run with these settings": "the same",
