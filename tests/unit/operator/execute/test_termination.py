@@ -210,6 +210,7 @@ NOT_BY_REQUEST = {
     "kubelet_serving : Refuse to go on without their requests": "the same",
     "kubelet_update : Say that the kubelet does not run with these settings": "the same",
     "external_ca : Refuse requests for anything else than this machine needs": "a machine asks for them",
+    "node : Refuse to join with credentials that have ended": "the executor chooses the machines of a run",
     "node : Refuse to join without credentials": "the executor chooses the machines of a run",
     "node_drain : Refuse to drain without credentials": "the executor chooses the machines of a run",
     "node_drain : Refuse to go on with a node that is not empty": "pods of anybody may stay",
