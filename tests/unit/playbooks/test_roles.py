@@ -241,6 +241,14 @@ def test_a_number_is_one_also_where_it_is_given_as_a_text(role: Path) -> None:
     } == set()
 
 
+@roles
+def test_reads_everything_it_takes(role: Path) -> None:
+    folders = ("tasks", "vars", "templates", "files")
+    parts = [path for folder in folders for path in sorted((role / folder).rglob("*")) if path.is_file()]
+    words = {word for path in parts for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))}
+    assert options(role).keys() - words == set()
+
+
 # Modules that ask the proxy which a machine's environment names, unless they are told not to.
 ASKING = ("ansible.builtin.uri", "ansible.builtin.get_url")
 ASKS = [(path, task, task[name]) for path in TASK_FILES for task in tasks(path) for name in ASKING if name in task]
