@@ -75,7 +75,7 @@ def place_cluster(place: Path, name: str, known: dict[str, Any]) -> dict[str, An
     made = {"creationTimestamp": known.get("made", BEFORE), "generation": known.get("generation", 1)}
     noted = {"annotations": {"kubeadm/patches": known["noted"]} if "noted" in known else {}}
     image = {"spec": {"template": {"spec": {"containers": [{"image": f"registry/coredns:v{version}"}]}}}}
-    proxy = [
+    proxy: list[dict[str, Any]] = [
         {"data": {"config.conf": "mode: x"}, "metadata": {"name": "kube-proxy", **managed}},
         {"metadata": {"name": "kube-proxy", **made}},
     ]

@@ -88,10 +88,10 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("collection")
     galaxy = ANSIBLE.with_name("ansible-galaxy")
     environment = {"PATH": "/usr/bin:/bin", "ANSIBLE_HOME": str(place / "ansible"), "HOME": str(place)}
-    build = [galaxy, "collection", "build", PLAYBOOKS, "--output-path", place]
+    build: list[str | Path] = [galaxy, "collection", "build", PLAYBOOKS, "--output-path", place]
     proc.run(build, timeout=120, env=environment)
     archive = next(place.glob("vmatrix-kubernetes-*.tar.gz"))
-    install = [galaxy, "collection", "install", "--offline", archive, "--collections-path", place]
+    install: list[str | Path] = [galaxy, "collection", "install", "--offline", archive, "--collections-path", place]
     proc.run(install, timeout=120, env=environment)
     return place / "ansible_collections" / "vmatrix" / "kubernetes"
 
