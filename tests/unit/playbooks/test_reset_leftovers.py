@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.playbooks.playbook_files import HARMLESS, TASK_FILES, check_refusal, run_here
+from tests.unit.playbooks.playbook_files import HARMLESS, PLAYBOOKS, TASK_FILES, check_refusal, run_here, tasks
 from tests.unit.processes import shown
 
 KILL = 'echo "$@" >>$place/killed'
@@ -35,9 +35,9 @@ TAKING = sorted({("reset", path.stem) for path in TASK_FILES if path.parents[1].
 def test_no_test_takes_anything_off_this_host(role: str, file: str, tmp_path: Path) -> None:
     assert len(TAKING) > 10
     include = {"ansible.builtin.include_role": {"name": role, "tasks_from": file}}
-    for tasks in ([include], [{"block": [include]}], [{"block": [], "rescue": [include]}]):
+    for played in ([include], [{"block": [include]}], [{"block": [], "rescue": [include]}]):
         with pytest.raises(AssertionError, match=f"{role}/{file}"):
-            run_here(tmp_path, [{"tasks": tasks}], {}, here={})
+            run_here(tmp_path, [{"tasks": played}], {}, here={})
 
 
 def test_no_test_takes_anything_off_this_host_by_another_way(tmp_path: Path) -> None:
@@ -101,6 +101,68 @@ def test_a_disk_of_the_machine_is_emptied(tmp_path: Path) -> None:
     (disk / "lost+found").mkdir()
     assert "changed=1 " in ended(tmp_path, "files", mounts=str(disk), reset_paths=[str(disk)])
     assert [path.name for path in disk.iterdir()] == ["lost+found"]
+
+
+OUR_REGISTRY = "# From cluster_registries, cluster_image_registry and cluster_image_prefix\nserver = 'http://x'\n"
+# Of containerd's registries and what else its folder has: the content, and whether a reset leaves it.
+REGISTRIES = {
+    "registry.k8s.io/hosts.toml": (OUR_REGISTRY, False),
+    "[fd00::5]:5050/hosts.toml": (OUR_REGISTRY, False),
+    "[fd00::5]:5050/ca.crt": ("a certificate", False),
+    "mine:5050/hosts.toml": (OUR_REGISTRY, False),
+    "mine:5050/client.key": ("a key of somebody else", True),
+    "theirs/hosts.toml": ("server = 'https://theirs'\n", True),
+    "theirs/ca.crt": ("a certificate", True),
+    "docker.io/registry.crt": ("a certificate", True),
+}
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_registries_of_others_stay(tmp_path: Path, *, alone: bool) -> None:
+    folder = tmp_path / "certs.d"
+    written = {path: text for path, (text, lasting) in REGISTRIES.items() if not (alone and lasting)}
+    for path, text in written.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    (folder / "a run that was killed").mkdir()
+    given = {"container_runtime_registries_folder": str(folder), "container_runtime_wanted": []}
+    emptied = {"container_runtime_emptied": [str(folder), str(tmp_path / "missing")]}
+    play = [
+        {"ansible.builtin.include_role": {"name": "container_runtime", "tasks_from": name}, "vars": {**given, **more}}
+        for name, more in (("registries-absent", {}), ("folders-absent", emptied))
+    ]
+    said = run_here(tmp_path, [{"tasks": play}], {}, here={})
+    assert "failed=0 " in said, said
+    lasting = {path for path, (_, lasting) in REGISTRIES.items() if lasting and not alone}
+    assert {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()} == lasting
+    assert folder.exists() is not alone
+    assert {path.name for path in folder.glob("*")} == {path.split("/")[0] for path in lasting}
+    assert "changed=0 " in run_here(tmp_path, [{"tasks": play}], {}, here={})
+
+
+def test_a_folder_that_cannot_be_removed_ends_a_reset(tmp_path: Path) -> None:
+    include = {"ansible.builtin.include_role": {"name": "container_runtime", "tasks_from": "folders-absent"}}
+    play = {"tasks": [include], "vars": {"container_runtime_emptied": [str(tmp_path)]}}
+    said = run_here(
+        tmp_path, [play], {"find": "echo 'find: cannot delete: Device or resource busy' >&2; exit 1"}, here={}
+    )
+    check_refusal(said, "here", "Device or resource busy")
+
+
+def test_a_reset_of_the_runtime_removes_files_that_the_role_writes_and_no_folder() -> None:
+    role = PLAYBOOKS / "roles" / "container_runtime" / "tasks"
+    written = set()
+    for path in (role / "containerd.yml", role / "crio.yml"):
+        for task in tasks(path):
+            loop = task.get("loop", [])
+            for module in ("ansible.builtin.copy", "ansible.builtin.template"):
+                written |= {str(task.get(module, {}).get("dest"))}
+            written |= {item["dest"] for item in loop if isinstance(item, dict)}
+    removed = {
+        path for task in tasks(role / "reset.yml") for path in task.get("vars", {}).get("container_runtime_files", [])
+    }
+    units = {f"/etc/systemd/system/{name}.service" for name in ("containerd", "crio")}  # daemon's absent.yml
+    assert removed == {path for path in written - units if path.startswith("/") and "{{" not in path}
 
 
 def chain(table: str, name: str, **more: Any) -> dict[str, Any]:

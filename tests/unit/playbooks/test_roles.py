@@ -241,6 +241,45 @@ def test_a_number_is_one_also_where_it_is_given_as_a_text(role: Path) -> None:
     } == set()
 
 
+@roles
+def test_reads_everything_it_takes(role: Path) -> None:
+    folders = ("tasks", "vars", "templates", "files")
+    parts = [path for folder in folders for path in sorted((role / folder).rglob("*")) if path.is_file()]
+    words = {word for path in parts for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))}
+    assert options(role).keys() - words == set()
+
+
+# A verb and what an earlier task is about, which no line of a log says.
+NAMELESS = re.compile(r"^\w+ (it|them|both|this|these|those)( (whole|anew|too))?(, .*)?$")
+# Still to be named; no other may join them.
+KEPT_NAMELESS = {"external_ca: Have it whole", "kubelet_update: Compare it"}
+
+
+def test_the_name_of_a_task_says_what_it_is_about() -> None:
+    names = {f"{path.parents[1].name}: {task['name']}" for path in TASK_FILES for task in tasks(path)}
+    assert {name for name in names if NAMELESS.match(name.split(": ", 1)[1])} - KEPT_NAMELESS == set()
+
+
+# Modules that ask the proxy which a machine's environment names, unless they are told not to.
+ASKING = ("ansible.builtin.uri", "ansible.builtin.get_url")
+ASKS = [(path, task, task[name]) for path in TASK_FILES for task in tasks(path) for name in ASKING if name in task]
+
+
+def test_requests_are_found() -> None:
+    assert len({path.parents[1].name for path, _, _ in ASKS}) > 5
+
+
+@pytest.mark.parametrize(
+    ("path", "task", "options"),
+    ASKS,
+    ids=lambda value: value.name if isinstance(value, Path) else str(value.get("name", "")),
+)
+def test_no_proxy_is_asked_for_what_a_machine_or_the_cluster_serves(
+    path: Path, task: dict[str, Any], options: dict[str, Any]
+) -> None:
+    assert options.get("use_proxy") is False, f"{path}: {task['name']}: use_proxy: false, as {options['url']} is ours"
+
+
 def conditions(task: dict[str, Any]) -> Iterator[str]:
     modules = [value for value in task.values() if isinstance(value, dict)]
     for name in CONDITIONS:

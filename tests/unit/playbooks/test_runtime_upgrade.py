@@ -55,3 +55,20 @@ def test_a_later_version_of_the_same_runtime_is_all_that_an_upgrade_may_bring(
 def test_a_deployment_does_not_change_the_version_that_runs(runs: list[str], *, fits: bool) -> None:
     wanted = {"running_version_runtimes": runs, "running_version_container_runtime": "containerd/2.4.2"}
     assert (refusals("running_version", **wanted) == []) is fits
+
+
+# Of files under /etc, what a runtime has read when it starts. CRI-O keeps registries until it is told to read them;
+# whatever is in a folder certs.d is read for each pull.
+# https://github.com/containerd/containerd/blob/main/docs/hosts.md
+# https://github.com/cri-o/cri-o/blob/main/docs/crio.conf.5.md
+READ = {
+    "containerd": {"/etc/containerd/config.toml", "/etc/containerd/conf.d"},
+    "crio": {"/etc/crio", "/etc/containers/registries.conf.d"},
+}
+
+
+@pytest.mark.parametrize("runtime", READ)
+def test_a_runtime_is_restarted_for_what_it_reads_only_when_it_starts(runtime: str) -> None:
+    read = load(ROLES / "container_runtime/vars/main.yml")["container_runtime_read"][runtime]
+    assert {path for path in read if path.startswith("/etc") and "systemd" not in path} == READ[runtime]
+    assert f"/etc/systemd/system/{runtime}.service" in read
