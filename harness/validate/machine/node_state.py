@@ -37,6 +37,7 @@ SOCKETS = re.compile(
 )
 NETWORKS, NETNS = "/var/lib/cni/networks/*", "/run/netns"
 GROUPS = ("/sys/fs/cgroup/kubepods*", "/sys/fs/cgroup/*/kubepods*", "/sys/fs/cgroup/kubelet*/kubepods*")
+HASH = 32  # letters of a static pod's id, which has no hyphens
 POD_UID = re.compile(r"[/-]pod([0-9a-f]{8}[-_][0-9a-f_-]{27}|[0-9a-f]{32})(?:\.slice)?$")
 POD_MOUNT = re.compile(r"^/var/lib/kubelet/pods/([0-9a-f-]{32,36})/")
 RUN_MOUNT = re.compile(r"^/run/containerd/(?:io\.containerd\.runtime\.v2\.task/k8s\.io|.*/sandboxes)/([0-9a-f]{64})/")
@@ -326,6 +327,21 @@ def pods() -> dict[str, list[str]]:
     }
 
 
+def running_static_pods() -> list[str]:
+    """Return the ids (hashes of manifests) of static pods that have a process in their control group."""
+    found = set()
+    for root in (root for pattern in GROUPS for root in glob.glob(pattern)):
+        for folder, _, _ in os.walk(root):
+            match = POD_UID.search(folder)
+            if (
+                match
+                and len(match.group(1)) == HASH
+                and any((read(f"{place}/cgroup.procs") or "").strip() for place, _, _ in os.walk(folder))
+            ):
+                found.add(match.group(1))
+    return sorted(found)
+
+
 def task_mounts() -> list[str]:
     """Return the ids of containers and sandboxes of containerd that have mounts."""
     mounts = [line.split()[4] for line in (read("/proc/self/mountinfo") or "").splitlines()]
@@ -351,6 +367,7 @@ def main(argv: Sequence[str]) -> None:
         "idle_namespaces": idle_namespaces() if any(process["name"] == "containerd" for process in running) else [],
         "loose_veths": loose_veths(),
         "pods": pods(),
+        "static_pods": running_static_pods(),
         "containers": containers(running),
     }
     print(json.dumps(report))  # noqa: T201 - its only output, read by the harness

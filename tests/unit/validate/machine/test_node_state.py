@@ -226,3 +226,16 @@ def test_pairs_of_interfaces_of_the_machine_itself_are_told(monkeypatch: pytest.
 def test_a_pods_id_is_in_its_control_group(group: str, uid: str | None) -> None:
     match = node_state.POD_UID.search(group)
     assert (match.group(1) if match else None) == uid
+
+
+def test_a_static_pod_runs_where_its_control_group_has_a_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running, ended, other = "a" * 32, "b" * 32, "dd4e601f-4364-4c9d-981e-207ed76facfc"
+    for name, process in ((running, "7\n"), (ended, ""), (other, "8\n")):
+        container = tmp_path / f"kubepods/burstable/pod{name}/container"
+        container.mkdir(parents=True)
+        for folder in (container, container.parent):
+            (folder / "cgroup.procs").write_text(process if folder == container else "")
+    monkeypatch.setattr(node_state, "GROUPS", (f"{tmp_path}/kubepods*",))
+    assert node_state.running_static_pods() == [running]

@@ -138,6 +138,18 @@ def test_what_pods_have_left_is_found(change: Change, words: str) -> None:
     assert found.where.startswith("w-0")
 
 
+STATIC = "0" * 32
+
+
+@pytest.mark.parametrize(("running", "words"), [([STATIC], []), ([], ["no folder of a pod that is gone"])])
+def test_a_static_pod_that_runs_is_not_gone_before_the_api_shows_it(running: list[str], words: list[str]) -> None:
+    def change(raw: Json) -> None:
+        raw["pods"]["folder"].append(STATIC)
+        raw["static_pods"] = running
+
+    assert [found.expected for found in leaked(change)] == words
+
+
 def test_too_few_addresses_for_all_pods_are_found() -> None:
     def reserve(raw: Json) -> None:
         raw["reservations"]["flannel"].update({f"10.243.1.{last}": f"{last:064}" for last in range(10, 250)})
