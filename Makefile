@@ -8,8 +8,8 @@ demo: $(TOX)
 
 test: $(TOX)
 	@status=0; set -x; \
-	$(TOX) run-parallel --parallel 2 --parallel-no-spinner -e lint,contract,type,embedded,package,lowest || status=$$?; \
-	$(TOX) run -e smoke,unit || status=$$?; \
+	$(TOX) run-parallel --parallel 2 --parallel-no-spinner -e lint,contract,type,embedded,package,unit,lowest || status=$$?; \
+	$(TOX) run -e smoke || status=$$?; \
 	exit $$status
 
 # Debian's python3 has no venv. Root may install it.
