@@ -316,30 +316,28 @@ def loose_veths() -> list[str]:
 def pods() -> dict[str, list[str]]:
     """Return the ids of pods (of static ones: of their manifests) that have folders, mounts or control groups."""
     mounts = [line.split()[4] for line in (read("/proc/self/mountinfo") or "").splitlines()]
-    roots = [root for pattern in GROUPS for root in glob.glob(pattern)]
-    groups = [folder for root in roots for folder, _, _ in os.walk(root)]
-    ids = (match.group(1).replace("_", "-") for folder in groups if (match := POD_UID.search(folder)))
     folders = os.listdir(f"{KUBELET}/pods") if os.path.isdir(f"{KUBELET}/pods") else []
     return {
         "folder": sorted(folders),
         "mount": sorted({match.group(1) for mount in mounts if (match := POD_MOUNT.match(mount))}),
-        "control group": sorted(set(ids)),
+        "control group": sorted({uid for uid, _ in pod_groups()}),
     }
+
+
+def pod_groups() -> list[tuple[str, str]]:
+    """Return the control groups of pods: the pod's id, and the folder."""
+    roots = [root for pattern in GROUPS for root in glob.glob(pattern)]
+    folders = [folder for root in roots for folder, _, _ in os.walk(root)]
+    return [(match.group(1).replace("_", "-"), folder) for folder in folders if (match := POD_UID.search(folder))]
 
 
 def running_static_pods() -> list[str]:
     """Return the ids (hashes of manifests) of static pods that have a process in their control group."""
-    found = set()
-    for root in (root for pattern in GROUPS for root in glob.glob(pattern)):
-        for folder, _, _ in os.walk(root):
-            match = POD_UID.search(folder)
-            if (
-                match
-                and len(match.group(1)) == HASH
-                and any((read(f"{place}/cgroup.procs") or "").strip() for place, _, _ in os.walk(folder))
-            ):
-                found.add(match.group(1))
-    return sorted(found)
+
+    def runs(group: str) -> bool:
+        return any((read(f"{folder}/cgroup.procs") or "").strip() for folder, _, _ in os.walk(group))
+
+    return sorted({uid for uid, group in pod_groups() if len(uid) == HASH and runs(group)})
 
 
 def task_mounts() -> list[str]:
