@@ -38,7 +38,8 @@ SHELLS: dict[str, tuple[str, str, int, str]] = {
     "no output": ("", " >&-", 2, "error (user): standard output is closed"),
     "a full disk": ("", " >/dev/full", 3, "error (infra): standard output: No space left on device"),
     "full errors": ("", " 2>/dev/full", 0, ""),
-    "a reader that leaves": ("", " | head -c 1 >/dev/null", 141, ""),
+    # It has left before the command begins: else the pipe may take everything before the reader leaves.
+    "a reader that leaves": ("exec 3> >(true); wait $!; ", " >&3", 141, ""),
 }
 
 
