@@ -273,31 +273,81 @@ class _KubeconfigLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type:
     yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
 
 
-for _tag, _pattern, _first in (
-    ("null", r"(?:~|null|Null|NULL|)", ["~", "n", "N", ""]),
-    (
-        "bool",
+# Scalars that are not text without a tag: what one looks like, and what it may begin with.
+IMPLICIT: Mapping[str, tuple[str, list[str]]] = {
+    "null": (r"(?:~|null|Null|NULL|)", ["~", "n", "N", ""]),
+    "bool": (
         r"(?:y|Y|yes|Yes|YES|n|N|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)",
         list("yYnNtTfFoO"),
     ),
-    ("int", r"[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)", list("-+0123456789")),
-    (
-        "float",
+    "int": (
+        r"[-+]?(?:0b_*[01][01_]*|0o?_*[0-7][0-7_]*|0x_*[0-9a-fA-F][0-9a-fA-F_]*|0_*|[1-9][0-9_]*)",
+        list("-+0123456789"),
+    ),
+    "float": (
         r"(?:[-+]?(?:\.[0-9]+|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))",
         list("-+0123456789."),
     ),
-    ("merge", r"<<", ["<"]),
-):
-    _KubeconfigLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"^{_pattern}$"), _first)
+    "merge": (r"<<", ["<"]),
+}
+STANDARD = "tag:yaml.org,2002:"
+NOT_FINITE = (".inf", ".nan")  # which JSON does not have
+BEYOND = re.compile(r"[-+]?[1-9][0-9]{309,}")  # more than a number of JSON can be: text
+for _tag, (_pattern, _first) in IMPLICIT.items():
+    _KubeconfigLoader.add_implicit_resolver(f"{STANDARD}{_tag}", re.compile(rf"^{_pattern}$"), _first)
 
 
 def _construct_boolean(_: Any, node: yaml.ScalarNode) -> bool:
     return str(node.value).lower() in TRUE
 
 
-_KubeconfigLoader.add_constructor("tag:yaml.org,2002:bool", _construct_boolean)
-for _tag in ("timestamp", "binary", "set", "omap", "pairs"):  # which JSON does not have, nor what kubectl makes of YAML
-    _KubeconfigLoader.add_constructor(f"tag:yaml.org,2002:{_tag}", _KubeconfigLoader.yaml_constructors[None])
+_KubeconfigLoader.add_constructor(f"{STANDARD}bool", _construct_boolean)
+
+
+def _resolve_tags(root: yaml.Node) -> None:
+    """Give each node the tag that it has for kubectl; one that is not of its tag keeps one that nothing constructs.
+
+    A list or mapping is that whatever its tag says, and a scalar with a tag of an application is text. So is a time,
+    as it is written, and what is decoded from `!!binary`.
+    """
+    ahead, known = [root], set()
+    while ahead:
+        node = ahead.pop()
+        if id(node) in known:
+            continue
+        known.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            node.tag = f"{STANDARD}seq"
+            ahead += node.value
+        elif isinstance(node, yaml.MappingNode):
+            node.tag = f"{STANDARD}map"
+            ahead += [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.ScalarNode):
+            _resolve_scalar(node)
+
+
+def _resolve_scalar(node: yaml.ScalarNode) -> None:
+    tag = _tag_of(node)
+    if tag in ("null", "bool", "merge"):
+        if not re.fullmatch(IMPLICIT[tag][0], node.value):
+            node.tag = f"!!{tag}"
+        return
+    if tag == "timestamp":
+        try:
+            yaml.SafeLoader.construct_yaml_timestamp(yaml.SafeLoader(""), node)
+        except UNUSABLE:
+            node.tag = "!!timestamp"
+            return
+    elif tag == "binary":
+        try:
+            node.value = base64.b64decode(node.value.replace("\n", ""), validate=True).decode()
+        except ValueError:
+            node.tag = "!!binary"
+            return
+    if tag == "float" and node.value.strip("+-").lower() in NOT_FINITE:
+        node.tag = "!!float"
+    elif tag not in ("int", "float") or BEYOND.fullmatch(node.value):
+        node.tag = f"{STANDARD}str"
 
 
 class _Reader:
@@ -319,6 +369,7 @@ class _Reader:
                 raise unusable(self.file, "it is not a kubeconfig, but empty")
             if not isinstance(node, yaml.MappingNode):
                 raise unusable(self.file, f"it is not a kubeconfig, but {_kind_of(node)}")
+            _resolve_tags(node)
             config = self._mapping(node, CONFIG, "")
         except UNUSABLE as error:
             mark = getattr(error, "problem_mark", None)
@@ -443,7 +494,7 @@ def _empty(key: str, shape: Any) -> Any:
 
 
 def _tag_of(node: yaml.Node) -> str:
-    return str(node.tag).removeprefix("tag:yaml.org,2002:")
+    return str(node.tag).removeprefix(STANDARD)
 
 
 def _kind_of(node: yaml.Node) -> str:

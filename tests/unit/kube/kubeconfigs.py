@@ -108,17 +108,24 @@ def told(word: str) -> str:
     return f"echo $KUBERNETES_EXEC_INFO | grep -q {word} && {GIVES}"
 
 
-NOT_JSON = (  # values that YAML has, or that are not of their tag
+OF_TAGS = (  # values that kubectl takes, whatever their tags say
     *(
         "!!timestamp 2020-01-01",
-        "!!timestamp x",
+        "!!timestamp '2001-1-1 1:02:03'",
         "!!binary aGk=",
-        "!!binary x",
+        "!!binary ''",
         "!!set {x}",
-        "!!omap [a]",
-        "!!pairs []",
+        "!!set [x]",
     ),
-    *("!!int abc", "!!float x", "!!python/name:os.system ''", "0b_", "9" * 5000, "&a [*a]", "{? [a] : b}"),
+    *("!!omap [a]", "!!pairs []", "!!str [a]", "!!map [a]", "!!seq {a: b}", "!!merge {a: b}", "!!timestamp [a]"),
+    *("!foo x", "!!foo x", "!foo [a]", "!foo {a: 1}", "! 3", "!!python/name:os.system ''", "!!value x", "="),
+    *("0b_", "0x_", "0b_1", "0o7_", "9" * 5000),
+    *("!!int '3'", "!!float '1.5'", "!!float 3", "!!bool 'true'", "!!null ''", "!!null '~'"),
+)
+NOT_OF_TAGS = (  # values that are not of their tag, or that JSON does not have
+    *("!!timestamp x", "!!timestamp ''", "!!timestamp 2001-13-14", "!!binary x", "!!binary 'a Gk='", "!!int abc"),
+    *("!!int ''", "!!int 3.5", "!!float x", "!!bool 1", "!!null x", "&a [*a]", "{? [a] : b}"),
+    *(".inf", "-.INF", ".nan"),
 )
 CLUSTERS = (
     sent("server", cluster="server: $SERVER/"),
@@ -165,7 +172,8 @@ CLUSTERS = (
     sent("extensions", cluster="extensions: [{name: a, extension: {any: [1, 2020-01-01]}}]"),
     refused("extensions", cluster="extensions: [{name: a, extension: {}}, {name: a, extension: {}}]"),
     sent("extensions", cluster="unknown: [1]"),
-    *(refused("extensions", cluster=f"extensions: [{{name: a, extension: {{a: {value}}}}}]") for value in NOT_JSON),
+    *(sent("extensions", cluster=f"extensions: [{{name: a, extension: {{a: {value}}}}}]") for value in OF_TAGS),
+    *(refused("extensions", cluster=f"extensions: [{{name: a, extension: {{a: {value}}}}}]") for value in NOT_OF_TAGS),
 )
 PAIR = "client-certificate: admin.crt\nclient-key: admin.key"
 USERS = (
@@ -191,6 +199,13 @@ USERS = (
     sent("token", "token: 2026-01-01", (("authorization", "Bearer 2026-01-01"),)),
     sent("token", "token: 12:30:45", (("authorization", "Bearer 12:30:45"),)),
     sent("token", "token: no\ntoken: t"),
+    *(sent("token", f"token: {value}") for value in ("!foo t", "!!foo t", "! t", "!!str t", "!!binary dA==")),
+    sent("token", "token: !!timestamp 2026-01-01", (("authorization", "Bearer 2026-01-01"),)),
+    *(
+        refused("token", f"token: {value}")
+        for value in ("!!int '3'", "!!float 3", "!!bool y", "!!timestamp t", "!foo [t]")
+    ),
+    *(refused("token", f"token: {value}") for value in ("!!null t", "!!binary t", "!foo {t: t}")),
     sent("token", "token: null\ntokenFile: token", (("authorization", "Bearer of-a-file"),)),
     refused("token", 'token: "a\\nb"'),
     refused("token", "token: a b", stricter=True),
