@@ -15,7 +15,7 @@ from typing import Any
 
 from harness import system
 from harness.check_result import Finding
-from harness.files import MIB, read_bytes
+from harness.files import MIB, move_aside, read_bytes
 from harness.model import Outcome
 from harness.rundir import RunDir
 from harness.sanitize import sanitized, sanitized_data
@@ -171,11 +171,15 @@ class Recorder:
     run_dir: Path
 
     def write(self, event: str, **fields: Any) -> None:
-        """Append one event, its texts sanitized. Field values must be JSON; never pass a secret."""
+        """Append one event, its texts sanitized. Field values must be JSON; never pass a secret.
+
+        What is not a regular file and has come into the results' place is moved aside: a check may have put it there.
+        """
         told = sanitized_data({"time": now(), "event": event, **fields})
         line = json.dumps(told, default=lambda value: sanitized(str(value)), sort_keys=False) + "\n"
         results = RunDir(self.run_dir).results
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+        move_aside(results)
         try:
             handle = os.open(results, flags, 0o644)
         except FileNotFoundError:  # somebody has removed the directory while the run is under way
@@ -198,12 +202,12 @@ class Follower:
     def skip(self) -> None:
         """Pass over what is there already."""
         path = RunDir(self.run_dir).results
-        self._offset = path.stat().st_size if path.exists() else 0
+        self._offset = path.stat().st_size if path.is_file() else 0
 
     def read(self) -> list[dict[str, Any]]:
         """Return the events that were added since the last call."""
         path = RunDir(self.run_dir).results
-        if not path.exists():
+        if not path.is_file():
             return []
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_size < self._offset:  # somebody has emptied it

@@ -11,6 +11,7 @@ from __future__ import annotations
 import codecs
 import fcntl
 import hashlib
+import itertools
 import os
 import shutil
 import stat
@@ -67,6 +68,23 @@ def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o644, dur
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def move_aside(path: Path) -> bool:
+    """Rename what is at a path and is not a regular file, to `NAME.moved-N` beside it; tell whether there was such.
+
+    A link is no regular file, whatever it leads to: somebody else's file may be at its end.
+    """
+    try:
+        if stat.S_ISREG(path.lstat().st_mode):
+            return False
+    except FileNotFoundError:
+        return False
+    free = next(
+        there for n in itertools.count(1) if not os.path.lexists(there := path.with_name(f"{path.name}.moved-{n}"))
+    )
+    path.rename(free)
+    return True
 
 
 def write_new(files: Mapping[Path, tuple[str, int]]) -> None:

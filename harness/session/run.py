@@ -26,6 +26,7 @@ from harness.cell.steps import describe
 from harness.cell.teardown import reap
 from harness.errors import EXIT_HARNESS, EXIT_OK, BadInput, Leaked, VmatrixError
 from harness.events import Recorder, recorded
+from harness.files import move_aside
 from harness.infra.host.instance import infra_command
 from harness.machines.reach import ssh
 from harness.model import Cell, Outcome
@@ -147,12 +148,14 @@ class Run:
         A check of the project's own that deletes files may have done it. Without its beginning, the rest would be read
         as a run that passed.
         """
+        files = self.plan.files
+        move_aside(files.results)
         names = {event["event"] for event in recorded(self.plan.directory).events}
         if names & {"run-start", "rerun-start"}:
             return
-        files = self.plan.files
         lost = BadInput(
-            f"{files.results} was removed or emptied while the run was under way: what was found before that is lost",
+            f"{files.results} was removed, emptied or replaced while the run was under way: "
+            "what was found before that is lost",
             hint="see what deletes files there, perhaps one of your own checks, and run the cells again",
             paths=(files.results,),
         )

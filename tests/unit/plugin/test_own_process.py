@@ -196,17 +196,30 @@ def test_the_end_of_a_worker_is_told_of_the_check_that_was_under_way(tmp_path: P
     assert begin in run.summary
 
 
-# What a check does to the files of its run, by the folder of its cell: results are lost.
-REMOVALS = ("shutil.rmtree(cell_dir.parent)", "(cell_dir.parent / 'results.jsonl').write_text('')")
+# What a check does to the files of its run, by the path of its results: they are lost.
+REMOVALS = {
+    "the folder removed": "shutil.rmtree(path.parent)",
+    "emptied": "path.write_text('')",
+    "a folder": "path.unlink(); path.mkdir()",
+    "a folder that is not empty": "path.unlink(); path.mkdir(); (path / 'a').touch()",
+    "a link to nothing": "path.unlink(); path.symlink_to('/no/such/file')",
+    "a link to another file": "path.unlink(); path.symlink_to(cell_dir / 'mine'); (cell_dir / 'mine').touch()",
+    "a link to itself": "path.unlink(); path.symlink_to(path)",
+    "a FIFO": "path.unlink(); os.mkfifo(path)",
+    "a device": "path.unlink(); path.symlink_to('/dev/full')",
+}
 
 
-@pytest.mark.parametrize("body", REMOVALS)
+@pytest.mark.parametrize("body", REMOVALS.values(), ids=REMOVALS)
 def test_a_run_whose_results_are_removed_does_not_pass(tmp_path: Path, body: str) -> None:
-    source = f"import shutil\n\n\ndef test_fails(guest): assert 0\n\n\ndef test_it(guest, cell_dir): {body}\n"
+    source = "import os, shutil\n\n\ndef test_fails(guest): assert 0\n\n\n"
+    source += f"def test_it(guest, cell_dir):\n    path = cell_dir.parent / 'results.jsonl'\n    {body}\n"
     run = played(tmp_path, {"checks/test_it.py": source}, "-n", "1")
     assert run.code == EXIT_BAD_INPUT, run
-    assert "was removed or emptied while the run was under way" in run.stdout
-    assert "was removed or emptied while the run was under way" in run.summary
+    said = "was removed, emptied or replaced while the run was under way"
+    assert said in run.stdout
+    assert said in run.summary
+    assert not list(tmp_path.rglob("mine")) or not next(tmp_path.rglob("mine")).read_text()
     assert run.left == []
 
 
