@@ -262,16 +262,55 @@ class Repository:
             self._remove(folder)
 
     def check_out(self, tree: Path, name: str) -> None:
-        """Check a commit out in a work tree, with nothing of another one left."""
+        """Check a commit out in a work tree, with nothing of another one left, and the submodules that the root has.
+
+        Raises:
+            BadInput: git cannot, or no repository has the commit of a submodule.
+        """
         for words in (("checkout", "--force", "--detach", name), ("clean", "-ffdxq")):
             done = _git(tree, *words)
             if done.returncode != 0:
                 raise BadInput(f"git {words[0]} {name[:12]}: {done.stderr.strip()}", hint=f"look at {tree}")
+        _check_out_submodules(self.root, tree)
 
     def _remove(self, folder: Path) -> None:
         _git(self.root, "worktree", "remove", "--force", "--force", str(folder))
         shutil.rmtree(folder, ignore_errors=True)
         _git(self.root, "worktree", "prune")
+
+
+def _check_out_submodules(own: Path, tree: Path) -> None:
+    """Check out in a tree the submodules that a repository's own checkout has, from there, and theirs.
+
+    The repository's settings are those of all its work trees: they are only read. Where its submodule lacks the commit,
+    that is fetched from where it came from.
+    """
+    known = _submodules(own)
+    for name, path in _submodules(tree).items():
+        place = own / known.get(name, path)
+        if not (place / ".git").exists():
+            continue
+        local = ("-c", f"submodule.{name}.url={place}", "-c", "protocol.file.allow=always")
+        update = (*local, "submodule", "--quiet", "update", "--init", "--force", "--", path)
+        done = _git(tree, *update)
+        if done.returncode != 0 and (tree / path / ".git").exists():
+            url = _git(own, "config", f"submodule.{name}.url").stdout.strip()
+            commit = _git(tree, "ls-files", "--stage", "--", path).stdout.split()[1]
+            _git(tree / path, "fetch", "--quiet", url, commit)
+            done = _git(tree, *update)
+        if done.returncode != 0:
+            raise BadInput(
+                f"the submodule {path} cannot be checked out: {done.stderr.strip()}",
+                hint=f"fetch its commits: git -C {own} submodule update --init --recursive",
+            )
+        _check_out_submodules(place, tree / path)
+
+
+def _submodules(tree: Path) -> dict[str, str]:
+    """Return the paths of a tree's submodules by their names."""
+    done = _git(tree, "config", "-z", "--file", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$")
+    entries = (line.split("\n", 1) for line in done.stdout.split("\0") if done.returncode == 0 and line)
+    return {key.removeprefix("submodule.").removesuffix(".path"): path for key, path in entries}
 
 
 def _git(where: Path, *words: str) -> proc.Completed:

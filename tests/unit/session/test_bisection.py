@@ -129,6 +129,89 @@ def test_nothing_is_left_of_its_work_tree(root: Path, tmp_path: Path) -> None:
     assert (root / "deploy" / "number").read_text(encoding="utf-8") == str(COMMITS)
 
 
+LOCAL = ("-c", "protocol.file.allow=always")  # which git asks for, for submodules in folders
+
+
+def repository_of(folder: Path, *states: str) -> Path:
+    """Return a repository with a commit for each state of its file `state`."""
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    for state in states:
+        commit(folder, state)
+    return folder
+
+
+def commit(folder: Path, state: str) -> None:
+    (folder / "state").write_text(state, encoding="utf-8")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", f"State {state}")
+
+
+def add_submodule(folder: Path, of: Path) -> None:
+    git(folder, *LOCAL, "submodule", "--quiet", "add", str(of), "roles")
+    git(folder, "commit", "-q", "-m", "Add roles")
+
+
+def states(root: Path, tmp_path: Path, *revisions: str, file: str = "roles/state") -> list[str]:
+    """Check revisions out in a tree, and return what a file has at each; the repository stays as it was."""
+    settings = (root / ".git" / "config").read_text(encoding="utf-8")
+    repository = Repository.of(root / "deploy")
+    there = []
+    with repository.tree(tmp_path / "tree") as tree:
+        for revision in revisions:
+            repository.check_out(tree, repository.commit(revision))
+            there.append((tree / file).read_text(encoding="utf-8") if (tree / file).exists() else "")
+    assert (root / ".git" / "config").read_text(encoding="utf-8") == settings
+    assert not (tmp_path / "tree").exists()
+    assert git(root, "worktree", "list").count("\n") == 0
+    return there
+
+
+def test_each_commit_has_its_submodules(root: Path, tmp_path: Path) -> None:
+    add_submodule(root, repository_of(tmp_path / "roles", "a", "b"))
+    git(root / "roles", "checkout", "-q", "HEAD~1")
+    git(root, "commit", "-q", "-a", "-m", "Go back")
+    assert states(root, tmp_path, "HEAD", "HEAD~1", "HEAD~2", "HEAD") == ["a", "b", "", "a"]
+
+
+def test_a_submodule_has_its_own_submodules(root: Path, tmp_path: Path) -> None:
+    add_submodule(outer := repository_of(tmp_path / "outer"), inner := repository_of(tmp_path / "inner", "a"))
+    add_submodule(root, outer)
+    commit(inner, "b")
+    git(root, *LOCAL, "submodule", "--quiet", "update", "--init", "--recursive")
+    git(root / "roles" / "roles", "pull", "-q", "origin", "main")
+    git(root / "roles", "commit", "-q", "-a", "-m", "Go on")
+    git(root, "commit", "-q", "-a", "-m", "Go on")
+    assert states(root, tmp_path, "HEAD", "HEAD~1", file="roles/roles/state") == ["b", "a"]
+
+
+def test_a_commit_of_a_submodule_that_is_not_fetched_is_fetched(root: Path, tmp_path: Path) -> None:
+    add_submodule(root, roles := repository_of(tmp_path / "roles", "a"))
+    commit(roles, "b")
+    git(root, "update-index", "--cacheinfo", f"160000,{git(roles, 'rev-parse', 'HEAD')},roles")
+    git(root, "commit", "-q", "-m", "Go on")
+    assert states(root, tmp_path, "HEAD", "HEAD~1") == ["b", "a"]
+    git(root, "config", "submodule.roles.url", str(tmp_path / "nowhere"))
+    with pytest.raises(BadInput, match="the submodule roles cannot be checked out") as refusal:
+        states(root, tmp_path, "HEAD")
+    assert f"git -C {root} submodule update --init --recursive" in refusal.value.hint
+    assert not (tmp_path / "tree").exists()
+
+
+def test_a_submodule_that_moved_is_known_by_its_name(root: Path, tmp_path: Path) -> None:
+    add_submodule(root, repository_of(tmp_path / "roles", "a"))
+    git(root, "mv", "roles", "other")
+    git(root, "commit", "-q", "-m", "Move it")
+    assert states(root, tmp_path, "HEAD", "HEAD~1", file="other/state") == ["a", ""]
+    assert states(root, tmp_path, "HEAD", "HEAD~1") == ["", "a"]
+
+
+def test_a_submodule_that_the_checkout_lacks_is_left_out(root: Path, tmp_path: Path) -> None:
+    add_submodule(root, repository_of(tmp_path / "roles", "a"))
+    git(root, "submodule", "--quiet", "deinit", "--force", "roles")
+    assert states(root, tmp_path, "HEAD") == [""]
+
+
 def test_a_search_that_was_stopped_goes_on_where_it_was(root: Path, tmp_path: Path) -> None:
     repository, search_ = begun(root)
     tried: list[int] = []
