@@ -73,7 +73,7 @@ def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o644, dur
 def move_aside(path: Path) -> bool:
     """Rename what is at a path and is not a regular file, to `NAME.moved-N` beside it; tell whether there was such.
 
-    A link is no regular file, whatever it leads to: somebody else's file may be at its end.
+    A link is not one, whatever it leads to: somebody else's file may be at its end.
     """
     try:
         if stat.S_ISREG(path.lstat().st_mode):

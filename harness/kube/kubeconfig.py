@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import urlsplit
 
 import yaml
@@ -23,6 +23,7 @@ import yaml
 from harness.errors import BadInput
 from harness.files import read_bytes, read_text
 from harness.kube.failures import Json
+from harness.kube.kubectl_yaml import KubectlLoader, construct_boolean, tag_of
 from harness.urls import WEB, wrong_host, wrong_token, wrong_url
 from harness.yaml_text import UNUSABLE, words_of
 
@@ -109,7 +110,6 @@ CONFIG: Mapping[str, Any] = {
     "extensions": EXTENSIONS,
 }
 SECTIONS = ("clusters", "users", "contexts")
-TRUE = frozenset({"y", "yes", "true", "on"})
 MAY_BE_ABSENT = frozenset({"auth-provider", "exec"})  # which mean something else when they are there and empty
 EMPTY: Mapping[Scalar, Any] = {
     TEXT: "",
@@ -267,89 +267,6 @@ def _merged(files: tuple[Path, ...]) -> _Merged:
     return _Merged(tuple(there), sections, current)
 
 
-class _KubeconfigLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Takes plain scalars for what kubectl's YAML takes them for: no dates, no numbers in base 60, `y` as true."""
-
-    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
-
-
-# Scalars that are not text without a tag: what one looks like, and what it may begin with.
-IMPLICIT: Mapping[str, tuple[str, list[str]]] = {
-    "null": (r"(?:~|null|Null|NULL|)", ["~", "n", "N", ""]),
-    "bool": (
-        r"(?:y|Y|yes|Yes|YES|n|N|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)",
-        list("yYnNtTfFoO"),
-    ),
-    "int": (
-        r"[-+]?(?:0b_*[01][01_]*|0o?_*[0-7][0-7_]*|0x_*[0-9a-fA-F][0-9a-fA-F_]*|0_*|[1-9][0-9_]*)",
-        list("-+0123456789"),
-    ),
-    "float": (
-        r"(?:[-+]?(?:\.[0-9]+|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))",
-        list("-+0123456789."),
-    ),
-    "merge": (r"<<", ["<"]),
-}
-STANDARD = "tag:yaml.org,2002:"
-NOT_FINITE = (".inf", ".nan")  # which JSON does not have
-BEYOND = re.compile(r"[-+]?[1-9][0-9]{309,}")  # more than a number of JSON can be: text
-for _tag, (_pattern, _first) in IMPLICIT.items():
-    _KubeconfigLoader.add_implicit_resolver(f"{STANDARD}{_tag}", re.compile(rf"^{_pattern}$"), _first)
-
-
-def _construct_boolean(_: Any, node: yaml.ScalarNode) -> bool:
-    return str(node.value).lower() in TRUE
-
-
-_KubeconfigLoader.add_constructor(f"{STANDARD}bool", _construct_boolean)
-
-
-def _resolve_tags(root: yaml.Node) -> None:
-    """Give each node the tag that it has for kubectl; one that is not of its tag keeps one that nothing constructs.
-
-    A list or mapping is that whatever its tag says, and a scalar with a tag of an application is text. So is a time,
-    as it is written, and what is decoded from `!!binary`.
-    """
-    ahead, known = [root], set()
-    while ahead:
-        node = ahead.pop()
-        if id(node) in known:
-            continue
-        known.add(id(node))
-        if isinstance(node, yaml.SequenceNode):
-            node.tag = f"{STANDARD}seq"
-            ahead += node.value
-        elif isinstance(node, yaml.MappingNode):
-            node.tag = f"{STANDARD}map"
-            ahead += [part for pair in node.value for part in pair]
-        elif isinstance(node, yaml.ScalarNode):
-            _resolve_scalar(node)
-
-
-def _resolve_scalar(node: yaml.ScalarNode) -> None:
-    tag = _tag_of(node)
-    if tag in ("null", "bool", "merge"):
-        if not re.fullmatch(IMPLICIT[tag][0], node.value):
-            node.tag = f"!!{tag}"
-        return
-    if tag == "timestamp":
-        try:
-            yaml.SafeLoader.construct_yaml_timestamp(yaml.SafeLoader(""), node)
-        except UNUSABLE:
-            node.tag = "!!timestamp"
-            return
-    elif tag == "binary":
-        try:
-            node.value = base64.b64decode(node.value.replace("\n", ""), validate=True).decode()
-        except ValueError:
-            node.tag = "!!binary"
-            return
-    if tag == "float" and node.value.strip("+-").lower() in NOT_FINITE:
-        node.tag = "!!float"
-    elif tag not in ("int", "float") or BEYOND.fullmatch(node.value):
-        node.tag = f"{STANDARD}str"
-
-
 class _Reader:
     """Reads one file: every key of it has the type that client-go's has, or the file is refused.
 
@@ -363,13 +280,12 @@ class _Reader:
     def config(self) -> Json:
         """Return the file's content by key; lists of named entries by name."""
         try:
-            self._loader = _KubeconfigLoader(read_text(self.file))
-            node = self._loader.get_node() if self._loader.check_node() else None
-            if node is None or _tag_of(node) == "null":
+            self._loader = KubectlLoader(read_text(self.file))
+            node = self._loader.document()
+            if node is None or tag_of(node) == "null":
                 raise unusable(self.file, "it is not a kubeconfig, but empty")
             if not isinstance(node, yaml.MappingNode):
                 raise unusable(self.file, f"it is not a kubeconfig, but {_kind_of(node)}")
-            _resolve_tags(node)
             config = self._mapping(node, CONFIG, "")
         except UNUSABLE as error:
             mark = getattr(error, "problem_mark", None)
@@ -395,7 +311,7 @@ class _Reader:
         pairs = self._pairs(node, where)
         return {
             key: _empty(key, kind)
-            if key not in pairs or _tag_of(pairs[key]) == "null"
+            if key not in pairs or tag_of(pairs[key]) == "null"
             else self._value(pairs[key], kind, f"{where}.{key}" if where else key)
             for key, kind in shape.items()
         }
@@ -410,12 +326,12 @@ class _Reader:
                 raise self._wrong(item, f"{where}[{place}].name", f"{name!r} is there twice", "rename or remove one")
             content = pairs.get(shape.content)
             inside = f"{where}[{name}].{shape.content}"
-            absent = content is None or _tag_of(content) == "null"
+            absent = content is None or tag_of(content) == "null"
             entries[name] = _empty("", shape.shape) if absent else self._value(content, shape.shape, inside)  # type: ignore[arg-type]
         return entries
 
     def _scalar(self, node: yaml.Node, shape: Scalar, where: str) -> Any:
-        tag = _tag_of(node)
+        tag = tag_of(node)
         if tag == "null":
             return EMPTY[shape]
         if "\0" in (node.value if tag == "str" else ""):
@@ -423,7 +339,7 @@ class _Reader:
         if shape is TEXT and tag == "str":
             return str(node.value)
         if shape is BOOLEAN and tag == "bool":
-            return _construct_boolean(self._loader, node)  # type: ignore[arg-type]
+            return construct_boolean(self._loader, node)  # type: ignore[arg-type]
         if shape is DATA and tag == "str":
             return self._data(node, where)
         if shape is Scalar.ANYTHING:
@@ -431,14 +347,14 @@ class _Reader:
         return self._texts(node, shape, where)
 
     def _texts(self, node: yaml.Node, shape: Scalar, where: str) -> Any:
-        tag = _tag_of(node)
+        tag = tag_of(node)
         if shape is Scalar.TEXTS and tag == "seq":
             return tuple(self._scalar(item, TEXT, f"{where}[{place}]") for place, item in self._listed(node, where))
         if shape in (Scalar.TEXT_BY_KEY, Scalar.TEXTS_BY_KEY) and tag == "map":
             inner = TEXT if shape is Scalar.TEXT_BY_KEY else Scalar.TEXTS
             pairs = self._pairs(node, where)
             for key, _ in node.value:
-                if _tag_of(key) != "str":
+                if tag_of(key) != "str":
                     raise self._wrong(key, where, f"a key of it is {_kind_of(key)}, not text", "put the key in quotes")
             return {key: self._scalar(item, inner, f"{where}[{key}]") for key, item in pairs.items()}
         raise self._wrong(node, where, f"it is {_kind_of(node)}, not {shape.value}", _remedy(shape, tag))
@@ -458,7 +374,7 @@ class _Reader:
             raise self._wrong(node, where, f"it is not base64: {error}", hint) from error
 
     def _listed(self, node: yaml.Node, where: str) -> Iterator[tuple[int, yaml.Node]]:
-        if _tag_of(node) == "null":
+        if tag_of(node) == "null":
             return
         if not isinstance(node, yaml.SequenceNode):
             raise self._wrong(node, where, f"it is {_kind_of(node)}, not a list", "begin each entry with `- `")
@@ -466,7 +382,7 @@ class _Reader:
 
     def _pairs(self, node: yaml.Node, where: str) -> dict[str, yaml.Node]:
         """Return a mapping's values by key; of a key that is there twice, the last counts."""
-        if _tag_of(node) == "null":
+        if tag_of(node) == "null":
             return {}
         if not isinstance(node, yaml.MappingNode):
             raise self._wrong(node, where, f"it is {_kind_of(node)}, not a mapping", "write its keys as `key: value`")
@@ -493,14 +409,10 @@ def _empty(key: str, shape: Any) -> Any:
     return EMPTY[shape]
 
 
-def _tag_of(node: yaml.Node) -> str:
-    return str(node.tag).removeprefix(STANDARD)
-
-
 def _kind_of(node: yaml.Node) -> str:
     """Return what a value is, without showing it: it may be a secret."""
     names = {"str": "text", "bool": "true or false", "int": "a number", "float": "a number", "null": "empty"}
-    return {**names, "seq": "a list", "map": "a mapping"}.get(_tag_of(node), f"a value with the tag {node.tag}")
+    return {**names, "seq": "a list", "map": "a mapping"}.get(tag_of(node), f"a value with the tag {node.tag}")
 
 
 def _remedy(shape: Scalar, tag: str) -> str:
