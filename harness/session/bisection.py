@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -173,6 +174,7 @@ def ordered(search: Bisection, titles: Sequence[str] = ()) -> list[str]:
     ]
 
 
+GITLINK = "160000"  # the mode of a submodule in git's index
 GIT_SECONDS = 120.0  # a checkout of a large repository on a busy disk; against hanging
 FIELDS = "%H%x00%h %s%x00%an <%ae>%x00%ad"
 
@@ -251,7 +253,10 @@ class Repository:
         """Yield a work tree of its own in a folder, and remove it; one that a killed process left is replaced."""
         self._remove(folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        done = _git(self.root, "worktree", "add", "--detach", "--force", str(folder), "HEAD")
+        done = _git(
+            *(self.root, "-c", "submodule.recurse=false"),
+            *("worktree", "add", "--detach", "--force", str(folder), "HEAD"),
+        )
         if done.returncode != 0:
             raise BadInput(
                 f"git makes no work tree in {folder}: {done.stderr.strip()}", hint="look at: git worktree list"
@@ -265,10 +270,10 @@ class Repository:
         """Check a commit out in a work tree, with nothing of another one left, and the submodules that the root has.
 
         Raises:
-            BadInput: git cannot, or no repository has the commit of a submodule.
+            BadInput: git cannot.  NoSubmodule: no repository has the commit of a submodule.
         """
         for words in (("checkout", "--force", "--detach", name), ("clean", "-ffdxq")):
-            done = _git(tree, *words)
+            done = _git(tree, "-c", "submodule.recurse=false", *words)
             if done.returncode != 0:
                 raise BadInput(f"git {words[0]} {name[:12]}: {done.stderr.strip()}", hint=f"look at {tree}")
         _check_out_submodules(self.root, tree)
@@ -279,43 +284,86 @@ class Repository:
         _git(self.root, "worktree", "prune")
 
 
-def _check_out_submodules(own: Path, tree: Path) -> None:
-    """Check out in a tree the submodules that a repository's own checkout has, from there, and theirs.
+class NoSubmodule(BadInput):
+    """A commit has a submodule whose own commit is not to be had: nothing can be said of that commit."""
 
-    The repository's settings are those of all its work trees: they are only read. Where its submodule lacks the commit,
-    that is fetched from where it came from.
+
+def _check_out_submodules(own: Path, tree: Path) -> None:
+    """Check out the submodules of a tree, and theirs, from where a repository has them; nothing else is left in them.
+
+    The repository's settings are those of all its work trees: they are only read, and how it updates submodules itself
+    does not count. Where its submodule lacks the commit, that is fetched from where the submodule came from. What the
+    repository never had stays an empty folder, as it is in its own checkout.
+
+    Raises:
+        NoSubmodule: no repository has the commit.
     """
-    known = _submodules(own)
-    for name, path in _submodules(tree).items():
-        place = own / known.get(name, path)
-        if not (place / ".git").exists():
+    names = {path: name for name, path in _submodules(tree).items()}
+    for path, commit in _gitlinks(tree).items():
+        name = names.get(path, "")
+        source = _source(own, name) if name else None
+        if source is None:
             continue
-        local = ("-c", f"submodule.{name}.url={place}", "-c", "protocol.file.allow=always")
-        update = (*local, "submodule", "--quiet", "update", "--init", "--force", "--", path)
-        done = _git(tree, *update)
+        settings = {"url": str(source), "active": "true", "update": "checkout"}
+        env = _settings({**{f"submodule.{name}.{key}": value for key, value in settings.items()}, **LOCAL_CLONES})
+        update = ("--literal-pathspecs", "submodule", "--quiet", "update", "--checkout", "--force", "--", path)
+        done = _git(tree, *update, env=env)
+        trouble = done.stderr.strip()
         if done.returncode != 0 and (tree / path / ".git").exists():
             url = _git(own, "config", f"submodule.{name}.url").stdout.strip()
-            commit = _git(tree, "ls-files", "--stage", "--", path).stdout.split()[1]
-            _git(tree / path, "fetch", "--quiet", url, commit)
-            done = _git(tree, *update)
+            url = url or _git(source, "config", "remote.origin.url").stdout.strip()
+            fetched = _git(tree / path, "fetch", "--quiet", "--end-of-options", url or ".", commit)
+            trouble = fetched.stderr.strip() or trouble
+            done = _git(tree, *update, env=env)
         if done.returncode != 0:
-            raise BadInput(
-                f"the submodule {path} cannot be checked out: {done.stderr.strip()}",
-                hint=f"fetch its commits: git -C {own} submodule update --init --recursive",
+            raise NoSubmodule(
+                f"the submodule {path} has no commit {commit[:12]}: {' '.join(trouble.split())}",
+                hint=f"fetch it, if it still exists: git -C {own} submodule update --init --recursive",
             )
-        _check_out_submodules(place, tree / path)
+        _git(tree / path, "clean", "-ffdxq")
+        _check_out_submodules(source, tree / path)
+
+
+LOCAL_CLONES = {"protocol.file.allow": "always"}  # which git asks for, where it does not clone for a person
+
+
+def _settings(values: Mapping[str, str]) -> dict[str, str]:
+    """Return settings as variables of git, after those that there are; with `-c`, a name could not have a `=`."""
+    first = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
+    variables = {"GIT_CONFIG_COUNT": str(first + len(values))}
+    for number, (key, value) in enumerate(values.items(), first):
+        variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return variables
+
+
+def _gitlinks(tree: Path) -> dict[str, str]:
+    """Return the commits of a tree's submodules by path, as its index has them: `.gitmodules` may name others."""
+    entries = (entry.partition("\t") for entry in _git(tree, "ls-files", "-z", "--stage").stdout.split("\0"))
+    return {path: head.split()[1] for head, _, path in entries if head.startswith(GITLINK)}
 
 
 def _submodules(tree: Path) -> dict[str, str]:
-    """Return the paths of a tree's submodules by their names."""
+    """Return the paths of a tree's submodules by their names; none where `.gitmodules` cannot be read."""
     done = _git(tree, "config", "-z", "--file", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$")
-    entries = (line.split("\n", 1) for line in done.stdout.split("\0") if done.returncode == 0 and line)
-    return {key.removeprefix("submodule.").removesuffix(".path"): path for key, path in entries}
+    entries = (entry.partition("\n") for entry in done.stdout.split("\0") if done.returncode == 0)
+    return {key.removeprefix("submodule.").removesuffix(".path"): path for key, _, path in entries if path}
 
 
-def _git(where: Path, *words: str) -> proc.Completed:
+def _source(own: Path, name: str) -> Path | None:
+    """Return where a repository has a submodule: checked out, or still in git's folder; None where it has neither."""
+    path = _submodules(own).get(name)
+    if path and path in _gitlinks(own) and (own / path / ".git").exists():
+        return own / path
+    if ".." in Path(name).parts or Path(name).is_absolute():
+        return None
+    kept = _git(own, "rev-parse", "--git-path", f"modules/{name}").stdout.strip()
+    folder = own / kept if kept else own / "modules" / name
+    return folder if (folder / "HEAD").is_file() else None
+
+
+def _git(where: Path, *words: str, env: Mapping[str, str] | None = None) -> proc.Completed:
     try:
-        return proc.run(["git", "-C", where, *words], timeout=GIT_SECONDS, check=False)
+        return proc.run(["git", "-C", where, *words], timeout=GIT_SECONDS, check=False, env=env)
     except proc.CommandFailed as failure:
         raise BadInput(failure.summary, hint="vmatrix bisect needs git; is it installed?") from failure
 
@@ -387,8 +435,11 @@ def search(
         while (revision := state.following) is not None:
             name = repository.revision(revision)
             say(f"{name.title}: {len(state.open)} revisions left, {state.runs_left} runs at most")
-            repository.check_out(tree, revision)
-            made = trial(tree)
+            try:
+                repository.check_out(tree, revision)
+                made = trial(tree)
+            except NoSubmodule as missing:
+                made = RevisionTrial(RevisionVerdict.SKIPPED, said=missing.summary)
             state = state.tried(revision, made)
             save(state, file)
             verdict = made.verdict_on(begun.titles).value

@@ -147,69 +147,140 @@ def commit(folder: Path, state: str) -> None:
     git(folder, "commit", "-q", "-m", f"State {state}")
 
 
-def add_submodule(folder: Path, of: Path) -> None:
-    git(folder, *LOCAL, "submodule", "--quiet", "add", str(of), "roles")
+def add_submodule(folder: Path, of: Path, name: str = "roles") -> None:
+    git(folder, *LOCAL, "submodule", "--quiet", "add", "--name", name, str(of), "roles")
     git(folder, "commit", "-q", "-m", "Add roles")
 
 
-def states(root: Path, tmp_path: Path, *revisions: str, file: str = "roles/state") -> list[str]:
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Return a repository of one empty commit."""
+    git(folder := repository_of(tmp_path / "home"), "commit", "-q", "--allow-empty", "-m", "Begin")
+    return folder
+
+
+def states(home: Path, tmp_path: Path, *revisions: str, file: str = "roles/state") -> list[str]:
     """Check revisions out in a tree, and return what a file has at each; the repository stays as it was."""
-    settings = (root / ".git" / "config").read_text(encoding="utf-8")
-    repository = Repository.of(root / "deploy")
+    settings = (home / ".git" / "config").read_text(encoding="utf-8")
+    repository = Repository.of(home)
     there = []
     with repository.tree(tmp_path / "tree") as tree:
         for revision in revisions:
             repository.check_out(tree, repository.commit(revision))
             there.append((tree / file).read_text(encoding="utf-8") if (tree / file).exists() else "")
-    assert (root / ".git" / "config").read_text(encoding="utf-8") == settings
+            assert git(tree, "status", "--porcelain", "--ignored") == ""
+            if (tree / "roles").is_dir():
+                (tree / "roles" / "left").touch()
+    assert (home / ".git" / "config").read_text(encoding="utf-8") == settings
     assert not (tmp_path / "tree").exists()
-    assert git(root, "worktree", "list").count("\n") == 0
+    assert git(home, "worktree", "list").count("\n") == 0
     return there
 
 
-def test_each_commit_has_its_submodules(root: Path, tmp_path: Path) -> None:
-    add_submodule(root, repository_of(tmp_path / "roles", "a", "b"))
-    git(root / "roles", "checkout", "-q", "HEAD~1")
-    git(root, "commit", "-q", "-a", "-m", "Go back")
-    assert states(root, tmp_path, "HEAD", "HEAD~1", "HEAD~2", "HEAD") == ["a", "b", "", "a"]
+# How a person's own checkout has its submodules, which does not count: settings of git.
+OWN_SETTINGS: dict[str, tuple[tuple[str, str], ...]] = {
+    "as it is": (),
+    "not active": (("submodule.roles.active", "false"),),
+    "not updated": (("submodule.roles.update", "none"),),
+    "merged": (("submodule.roles.update", "merge"),),
+    "by a command": (("submodule.roles.update", "!false"),),
+    "recursing": (("submodule.recurse", "true"),),
+    "without an address": (("submodule.roles.url", ""),),
+}
 
 
-def test_a_submodule_has_its_own_submodules(root: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("settings", OWN_SETTINGS.values(), ids=OWN_SETTINGS)
+def test_each_commit_has_its_submodules(home: Path, tmp_path: Path, settings: tuple[tuple[str, str], ...]) -> None:
+    add_submodule(home, repository_of(tmp_path / "roles", "a", "b"))
+    git(home / "roles", "checkout", "-q", "HEAD~1")
+    git(home, "commit", "-q", "-a", "-m", "Go back")
+    for key, value in settings:
+        git(home, "config", key, value)
+    assert states(home, tmp_path, "HEAD", "HEAD~1", "HEAD~2", "HEAD") == ["a", "b", "", "a"]
+
+
+@pytest.mark.parametrize("name", ["a=b", "a.b c", "deep/er", "x.url"])
+def test_a_submodule_has_any_name(home: Path, tmp_path: Path, name: str) -> None:
+    add_submodule(home, roles := repository_of(tmp_path / "roles", "a"), name)
+    roles.rename(tmp_path / "elsewhere")
+    assert states(home, tmp_path, "HEAD", "HEAD~1") == ["a", ""]
+
+
+# What a commit's .gitmodules may have: none of it is a submodule, and none of it runs.
+BESIDE = (
+    '[submodule "none"]\n\tpath = none\n\turl = x\n',
+    '[submodule "dot"]\n\tpath = .\n\turl = x\n',
+    '[submodule "up"]\n\tpath = ../home\n\turl = x\n',
+    '[submodule "word"]\n\tpath = --all\n\turl = x\n',
+    '[submodule "empty"]\n\tpath =\n',
+    '[submodule "roles.update=!touch ran; #"]\n\tpath = roles\n\turl = x\n',
+)
+
+
+@pytest.mark.parametrize("entry", BESIDE)
+def test_what_git_does_not_have_as_a_submodule_is_none(home: Path, tmp_path: Path, entry: str) -> None:
+    add_submodule(home, repository_of(tmp_path / "roles", "a"))
+    with (home / ".gitmodules").open("a", encoding="utf-8") as file:
+        file.write(entry)
+    git(home, "commit", "-q", "-a", "-m", "Name another one")
+    assert states(home, tmp_path, "HEAD", "HEAD~1")[1] == "a"
+    assert not list(tmp_path.rglob("ran"))
+
+
+def test_a_submodule_has_its_own_submodules(home: Path, tmp_path: Path) -> None:
     add_submodule(outer := repository_of(tmp_path / "outer"), inner := repository_of(tmp_path / "inner", "a"))
-    add_submodule(root, outer)
+    add_submodule(home, outer)
     commit(inner, "b")
-    git(root, *LOCAL, "submodule", "--quiet", "update", "--init", "--recursive")
-    git(root / "roles" / "roles", "pull", "-q", "origin", "main")
-    git(root / "roles", "commit", "-q", "-a", "-m", "Go on")
-    git(root, "commit", "-q", "-a", "-m", "Go on")
-    assert states(root, tmp_path, "HEAD", "HEAD~1", file="roles/roles/state") == ["b", "a"]
+    git(home, *LOCAL, "submodule", "--quiet", "update", "--init", "--recursive")
+    git(home / "roles" / "roles", "pull", "-q", "origin", "main")
+    git(home / "roles", "commit", "-q", "-a", "-m", "Go on")
+    git(home, "commit", "-q", "-a", "-m", "Go on")
+    assert states(home, tmp_path, "HEAD", "HEAD~1", file="roles/roles/state") == ["b", "a"]
+    git(home, "rm", "-q", "-r", "roles")
+    git(home, "commit", "-q", "-m", "Remove it")
+    assert states(home, tmp_path, "HEAD~1", file="roles/roles/state") == ["b"]
 
 
-def test_a_commit_of_a_submodule_that_is_not_fetched_is_fetched(root: Path, tmp_path: Path) -> None:
-    add_submodule(root, roles := repository_of(tmp_path / "roles", "a"))
+def test_a_commit_of_a_submodule_that_is_not_fetched_is_fetched(home: Path, tmp_path: Path) -> None:
+    add_submodule(home, roles := repository_of(tmp_path / "roles", "a"))
     commit(roles, "b")
-    git(root, "update-index", "--cacheinfo", f"160000,{git(roles, 'rev-parse', 'HEAD')},roles")
-    git(root, "commit", "-q", "-m", "Go on")
-    assert states(root, tmp_path, "HEAD", "HEAD~1") == ["b", "a"]
-    git(root, "config", "submodule.roles.url", str(tmp_path / "nowhere"))
-    with pytest.raises(BadInput, match="the submodule roles cannot be checked out") as refusal:
-        states(root, tmp_path, "HEAD")
-    assert f"git -C {root} submodule update --init --recursive" in refusal.value.hint
-    assert not (tmp_path / "tree").exists()
+    git(home, "update-index", "--cacheinfo", f"160000,{git(roles, 'rev-parse', 'HEAD')},roles")
+    git(home, "commit", "-q", "-m", "Go on")
+    assert states(home, tmp_path, "HEAD", "HEAD~1") == ["b", "a"]
 
 
-def test_a_submodule_that_moved_is_known_by_its_name(root: Path, tmp_path: Path) -> None:
-    add_submodule(root, repository_of(tmp_path / "roles", "a"))
-    git(root, "mv", "roles", "other")
-    git(root, "commit", "-q", "-m", "Move it")
-    assert states(root, tmp_path, "HEAD", "HEAD~1", file="other/state") == ["a", ""]
-    assert states(root, tmp_path, "HEAD", "HEAD~1") == ["", "a"]
+def test_a_commit_whose_submodule_is_not_to_be_had_is_skipped(home: Path, tmp_path: Path) -> None:
+    add_submodule(home, repository_of(tmp_path / "roles", "a"))
+    git(home, "update-index", "--cacheinfo", f"160000,{'1' * 40},roles")
+    git(home, "commit", "-q", "-m", "Go on")
+    git(home, "commit", "-q", "-a", "-m", "Go back")
+    repository = Repository.of(home)
+    revisions = repository.between(repository.commit("HEAD~2"), repository.commit("HEAD"))
+    done = search(Bisection("c", "x", revisions), repository, tmp_path / "search", product(0, []), lambda _: None)
+    assert [(trial.verdict, trial.run) for trial in done.trials.values()] == [(SKIPPED, "")]
+    assert "the submodule roles has no commit 111111111111: " in done.trials[revisions[0]].said
 
 
-def test_a_submodule_that_the_checkout_lacks_is_left_out(root: Path, tmp_path: Path) -> None:
-    add_submodule(root, repository_of(tmp_path / "roles", "a"))
-    git(root, "submodule", "--quiet", "deinit", "--force", "roles")
-    assert states(root, tmp_path, "HEAD") == [""]
+def test_a_submodule_that_moved_is_known_by_its_name(home: Path, tmp_path: Path) -> None:
+    add_submodule(home, repository_of(tmp_path / "roles", "a"))
+    git(home, "mv", "roles", "other")
+    git(home, "commit", "-q", "-m", "Move it")
+    assert states(home, tmp_path, "HEAD", "HEAD~1", file="other/state") == ["a", ""]
+    assert states(home, tmp_path, "HEAD", "HEAD~1") == ["", "a"]
+
+
+def test_a_submodule_that_was_removed_is_there_in_earlier_commits(home: Path, tmp_path: Path) -> None:
+    add_submodule(home, roles := repository_of(tmp_path / "roles", "a"))
+    git(home, "rm", "-q", "roles")
+    git(home, "commit", "-q", "-m", "Remove it")
+    roles.rename(tmp_path / "elsewhere")
+    assert states(home, tmp_path, "HEAD", "HEAD~1") == ["", "a"]
+
+
+def test_a_submodule_that_was_never_there_stays_an_empty_folder(home: Path, tmp_path: Path) -> None:
+    add_submodule(home, repository_of(tmp_path / "roles", "a"))
+    git(tmp_path, "clone", "-q", str(home), "clone")
+    assert states(tmp_path / "clone", tmp_path, "HEAD") == [""]
 
 
 def test_a_search_that_was_stopped_goes_on_where_it_was(root: Path, tmp_path: Path) -> None:
