@@ -5,8 +5,10 @@ Every writer appends whole lines with O_APPEND, so several processes may write t
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +23,8 @@ from harness.rundir import RunDir
 from harness.sanitize import sanitized, sanitized_data
 
 Event = dict[str, Any]
+OPENINGS = 5  # of the results file, while others put something else into its place
+IN_THE_WAY = (errno.EISDIR, errno.ELOOP, errno.ENXIO)  # of a folder, a link, a FIFO that nobody reads
 LARGEST = 512 * MIB  # a run of 200 cells writes some 20 MiB
 NEEDED = {
     "step-start": ("cell", "attempt", "step"),
@@ -178,18 +182,31 @@ class Recorder:
         told = sanitized_data({"time": now(), "event": event, **fields})
         line = json.dumps(told, default=lambda value: sanitized(str(value)), sort_keys=False) + "\n"
         results = RunDir(self.run_dir).results
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
-        move_aside(results)
-        try:
-            handle = os.open(results, flags, 0o644)
-        except FileNotFoundError:  # somebody has removed the directory while the run is under way
-            self.run_dir.mkdir(parents=True, exist_ok=True)
-            handle = os.open(results, flags, 0o644)
+        handle = _opened(results)
         try:
             with system.naming(results):
                 os.write(handle, line.encode())
         finally:
             os.close(handle)
+
+
+def _opened(results: Path) -> int:
+    """Open a results file to append to it; somebody may remove or replace it, or its directory, at any moment."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK  # of a FIFO nobody may read
+    for left in reversed(range(OPENINGS)):
+        move_aside(results)
+        try:
+            handle = os.open(results, flags, 0o644)
+        except FileNotFoundError:
+            results.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            if error.errno not in IN_THE_WAY or not left:
+                raise
+        else:
+            if stat.S_ISREG(os.fstat(handle).st_mode):
+                return handle
+            os.close(handle)
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(results))
 
 
 @dataclass

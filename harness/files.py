@@ -73,18 +73,27 @@ def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o644, dur
 def move_aside(path: Path) -> bool:
     """Rename what is at a path and is not a regular file, to `NAME.moved-N` beside it; tell whether there was such.
 
-    A link is not one, whatever it leads to: somebody else's file may be at its end.
+    A link is not one, whatever it leads to: somebody else's file may be at its end. Of several processes, one does it.
     """
+    if not _is_in_the_way(path):
+        return False
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        if stat.S_ISREG(path.lstat().st_mode):
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        if not _is_in_the_way(path):  # another process was first, and the file may be there again
             return False
+        names = (path.with_name(f"{path.name}.moved-{number}") for number in itertools.count(1))
+        path.rename(next(name for name in names if not os.path.lexists(name)))
+    finally:
+        os.close(folder)
+    return True
+
+
+def _is_in_the_way(path: Path) -> bool:
+    try:
+        return not stat.S_ISREG(path.lstat().st_mode)
     except FileNotFoundError:
         return False
-    free = next(
-        there for n in itertools.count(1) if not os.path.lexists(there := path.with_name(f"{path.name}.moved-{n}"))
-    )
-    path.rename(free)
-    return True
 
 
 def write_new(files: Mapping[Path, tuple[str, int]]) -> None:

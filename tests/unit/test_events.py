@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from harness.report.records import collect
 from harness.report.results import load
 from harness.rundir import RESULTS
 
+WRITES = 20
 NOW = '"time": "2026-11-23T10:00:00.000Z"'
 FOREIGN = [
     "null",
@@ -148,3 +152,42 @@ def test_results_that_are_no_file_are_refused(tmp_path: Path) -> None:
 def test_fields_of_later_versions_are_no_reason_to_leave_a_line_out() -> None:
     line = {"time": "2026-11-23T10:00:00Z", "event": "new", "anything": {"a": [1]}}
     assert event_of(json.dumps(line).encode()) == line
+
+
+# What somebody puts in the place of the results, again and again, while several processes write.
+REPLACED: dict[str, Callable[[Path], object]] = {
+    "a folder": Path.mkdir,
+    "a full folder": lambda path: (path / "a").mkdir(parents=True),
+    "a link to nothing": lambda path: path.symlink_to("/no/such/file"),
+    "a link to itself": lambda path: path.symlink_to(path),
+    "a FIFO": os.mkfifo,
+}
+
+
+def write_events(run_dir: Path, writer: int) -> None:
+    for number in range(WRITES):
+        Recorder(run_dir).write("note", writer=writer, number=number)
+
+
+@pytest.mark.parametrize("put", REPLACED.values(), ids=REPLACED)
+def test_what_is_put_in_the_results_place_costs_no_later_event(tmp_path: Path, put: Callable[[Path], object]) -> None:
+    put(tmp_path / RESULTS)
+    context = multiprocessing.get_context("fork")
+    writers = [context.Process(target=write_events, args=(tmp_path, writer)) for writer in range(4)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert [writer.exitcode for writer in writers] == [0, 0, 0, 0]
+    written = sorted((event["writer"], event["number"]) for event in recorded(tmp_path).events)
+    assert written == [(writer, number) for writer in range(4) for number in range(WRITES)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [RESULTS, f"{RESULTS}.moved-1"]
+
+
+def test_a_fifo_that_somebody_reads_is_no_place_for_results(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / RESULTS)
+    reader = os.open(tmp_path / RESULTS, os.O_RDONLY | os.O_NONBLOCK)
+    Recorder(tmp_path).write("note")
+    assert os.read(reader, 1) == b""
+    os.close(reader)
+    assert [event["event"] for event in recorded(tmp_path).events] == ["note"]
