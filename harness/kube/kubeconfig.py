@@ -25,7 +25,7 @@ from harness.files import read_bytes, read_text
 from harness.kube.failures import Json
 from harness.kube.kubectl_yaml import KubectlLoader, construct_boolean, tag_of
 from harness.urls import WEB, wrong_host, wrong_token, wrong_url
-from harness.yaml_text import UNUSABLE, words_of
+from harness.yaml_text import NOT_OF_ITS_TAG, UNUSABLE, words_of
 
 Files = Path | tuple[Path, ...]  # one file; or those of $KUBECONFIG, the first of which that has an entry counts
 NAMESPACE = "default"  # where a context names none
@@ -287,6 +287,8 @@ class _Reader:
             if not isinstance(node, yaml.MappingNode):
                 raise unusable(self.file, f"it is not a kubeconfig, but {_kind_of(node)}")
             config = self._mapping(node, CONFIG, "")
+            if self._loader.misfits:
+                raise self._wrong(self._loader.misfits[0], "a key that nobody knows", NOT_OF_ITS_TAG, "remove it")
         except UNUSABLE as error:
             mark = getattr(error, "problem_mark", None)
             line = _line(mark.line + 1 if mark is not None else None)

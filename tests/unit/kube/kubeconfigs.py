@@ -109,32 +109,30 @@ def told(word: str) -> str:
 
 
 OF_TAGS = (  # values that kubectl takes, whatever their tags say
+    *("!!timestamp 2020-01-01", "!!timestamp '2001-1-1 1:2:3'", "!!timestamp 2001-01-01t1:2:3.5+01:00"),
+    *("!!timestamp 2001-1-1T01:02:03Z", "!!timestamp 0000-02-29", "!!timestamp [a]", "!!binary aGk=", "!!binary ''"),
+    *("!!set {x}", "!!set [x]", "!!omap [a]", "!!pairs []", "!!str [a]", "!!map [a]", "!!seq {a: b}"),
+    *("!!merge {a: b}", "!!merge x", "<<", "!foo x", "!!foo x", "!foo [a]", "!foo {a: 1}", "! 3", "! null"),
+    *("!!python/name:os.system ''", "!!value x", "=", "0b_", "0x_", "0b_1", "0o7_", "9" * 5000, "1e400"),
     *(
-        "!!timestamp 2020-01-01",
-        "!!timestamp '2001-1-1 1:02:03'",
-        "!!binary aGk=",
-        "!!binary ''",
-        "!!set {x}",
-        "!!set [x]",
+        "!!int '3'",
+        "!!float '1.5'",
+        "!!float 3",
+        "!!float 0x10",
+        "!!float 0b1",
+        "!!bool 'true'",
+        "!!null ''",
+        "!!null '~'",
     ),
-    *(
-        "!!omap [a]",
-        "!!pairs []",
-        "!!str [a]",
-        "!!map [a]",
-        "!!seq {a: b}",
-        "!!merge {a: b}",
-        "!!merge x",
-        "!!timestamp [a]",
-    ),
-    *("!foo x", "!!foo x", "!foo [a]", "!foo {a: 1}", "! 3", "!!python/name:os.system ''", "!!value x", "="),
-    *("0b_", "0x_", "0b_1", "0o7_", "9" * 5000),
-    *("!!int '3'", "!!float '1.5'", "!!float 3", "!!bool 'true'", "!!null ''", "!!null '~'"),
+    *("!!int 18446744073709551615", "&b !!int 3", "&c ! 3"),
 )
 NOT_OF_TAGS = (  # values that are not of their tag, or that JSON does not have
-    *("!!timestamp x", "!!timestamp ''", "!!timestamp 2001-13-14", "!!binary x", "!!binary 'a Gk='", "!!int abc"),
-    *("!!int ''", "!!int 3.5", "!!float x", "!!bool 1", "!!null x", "&a [*a]", "{? [a] : b}"),
-    *(".inf", "-.INF", ".nan"),
+    *("!!timestamp x", "!!timestamp ''", "!!timestamp 2001-13-14", "!!timestamp 2001-01-01T01:02:03"),
+    *("!!timestamp 2001-01-01 01:02:03Z", "!!timestamp 2001-01-01T01:02:03+1", "!!timestamp '2001-01-01 01:02:03 Z'"),
+    *("!!timestamp 2001-02-29", '!!timestamp "2001-01-01\\n"', "!!binary x", "!!binary 'a Gk='"),
+    *("!!int abc", "!!int ''", "!!int 3.5", "!!int '1:30'", "!!int '5 '", "!!int \uff15", "!!int 99999999999999999999"),
+    *("!!float x", "!!float '1:30.5'", "!!float inf", "!!float 1e400", f"!!int {'9' * 400}"),
+    *("!!bool 1", "!!null x", "&a [*a]", "{? [a] : b}", ".inf", "-.INF", ".nan", "!!float .inf"),
 )
 CLUSTERS = (
     sent("server", cluster="server: $SERVER/"),
@@ -155,6 +153,7 @@ CLUSTERS = (
     sent("insecure-skip-tls-verify", cluster="insecure-skip-tls-verify: false"),
     sent("insecure-skip-tls-verify", cluster="insecure-skip-tls-verify: null"),
     refused("insecure-skip-tls-verify", cluster="insecure-skip-tls-verify: true"),
+    *(refused("insecure-skip-tls-verify", cluster=f"insecure-skip-tls-verify: ! {v}") for v in ("true", "null", "''")),
     refused(
         "insecure-skip-tls-verify",
         cluster="certificate-authority: ca.crt\ninsecure-skip-tls-verify: true",
@@ -181,6 +180,11 @@ CLUSTERS = (
     sent("extensions", cluster="extensions: [{name: a, extension: {any: [1, 2020-01-01]}}]"),
     refused("extensions", cluster="extensions: [{name: a, extension: {}}, {name: a, extension: {}}]"),
     sent("extensions", cluster="unknown: [1]"),
+    sent("extensions", cluster="unknown: !foo bar"),
+    *(
+        refused("a key that nobody knows", cluster=line)
+        for line in ("unknown: !!bool x", "unknown: [.inf]", "!!null x: 1", "unknown: {!!timestamp x: 1}")
+    ),
     *(sent("extensions", cluster=f"extensions: [{{name: a, extension: {{a: {value}}}}}]") for value in OF_TAGS),
     *(refused("extensions", cluster=f"extensions: [{{name: a, extension: {{a: {value}}}}}]") for value in NOT_OF_TAGS),
 )
@@ -208,7 +212,12 @@ USERS = (
     sent("token", "token: 2026-01-01", (("authorization", "Bearer 2026-01-01"),)),
     sent("token", "token: 12:30:45", (("authorization", "Bearer 12:30:45"),)),
     sent("token", "token: no\ntoken: t"),
-    *(sent("token", f"token: {value}") for value in ("!foo t", "!!foo t", "! t", "!!str t", "!!binary dA==")),
+    *(sent("token", f"token: {value}") for value in ("!foo t", "!!foo t", "! t", "!!str t", "!!binary dA==", "&a ! t")),
+    *(
+        sent("token", f"token: {text}", (("authorization", f"Bearer {text[2:]}"),))
+        for text in ("! null", "! 3", "! true")
+    ),
+    sent("token", "token: <<", (("authorization", "Bearer <<"),)),
     sent("token", "token: !!timestamp 2026-01-01", (("authorization", "Bearer 2026-01-01"),)),
     *(
         refused("token", f"token: {value}")
