@@ -192,7 +192,8 @@ class Recorder:
 
 def _opened(results: Path) -> int:
     """Open a results file to append to it; somebody may remove or replace it, or its directory, at any moment."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK  # of a FIFO nobody may read
+    # Without O_NONBLOCK, opening a FIFO waits until somebody reads it.
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
     for left in reversed(range(OPENINGS)):
         move_aside(results)
         try:

@@ -70,23 +70,22 @@ def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o644, dur
             os.close(folder)
 
 
-def move_aside(path: Path) -> bool:
-    """Rename what is at a path and is not a regular file, to `NAME.moved-N` beside it; tell whether there was such.
+def move_aside(path: Path) -> None:
+    """Rename what is at a path and is not a regular file, to `NAME.moved-N` beside it.
 
     A link is not one, whatever it leads to: somebody else's file may be at its end. Of several processes, one does it.
     """
     if not _is_in_the_way(path):
-        return False
+        return
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
         if not _is_in_the_way(path):  # another process was first, and the file may be there again
-            return False
+            return
         names = (path.with_name(f"{path.name}.moved-{number}") for number in itertools.count(1))
         path.rename(next(name for name in names if not os.path.lexists(name)))
     finally:
         os.close(folder)
-    return True
 
 
 def _is_in_the_way(path: Path) -> bool:

@@ -288,7 +288,10 @@ class _Reader:
                 raise unusable(self.file, f"it is not a kubeconfig, but {_kind_of(node)}")
             config = self._mapping(node, CONFIG, "")
             if self._loader.misfits:
-                raise self._wrong(self._loader.misfits[0], "a key that nobody knows", NOT_OF_ITS_TAG, "remove it")
+                hint = "remove the key, or correct the value"
+                raise self._wrong(
+                    self._loader.misfits[0], "below a key that kubectl does not use", NOT_OF_ITS_TAG, hint
+                )
         except UNUSABLE as error:
             mark = getattr(error, "problem_mark", None)
             line = _line(mark.line + 1 if mark is not None else None)

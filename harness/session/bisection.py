@@ -174,6 +174,7 @@ def ordered(search: Bisection, titles: Sequence[str] = ()) -> list[str]:
     ]
 
 
+LOCAL_CLONES = {"protocol.file.allow": "always"}  # which git asks for, where it does not clone for a person
 GITLINK = "160000"  # the mode of a submodule in git's index
 GIT_SECONDS = 120.0  # a checkout of a large repository on a busy disk; against hanging
 FIELDS = "%H%x00%h %s%x00%an <%ae>%x00%ad"
@@ -299,9 +300,11 @@ def _check_out_submodules(own: Path, tree: Path) -> None:
         NoSubmodule: no repository has the commit.
     """
     names = {path: name for name, path in _submodules(tree).items()}
+    links = _gitlinks(own)
+    present = {name: own / path for name, path in _submodules(own).items() if path in links}
     for path, commit in _gitlinks(tree).items():
         name = names.get(path, "")
-        source = _source(own, name) if name else None
+        source = _source(own, name, present.get(name)) if name else None
         if source is None:
             continue
         settings = {"url": str(source), "active": "true", "update": "checkout"}
@@ -322,9 +325,6 @@ def _check_out_submodules(own: Path, tree: Path) -> None:
             )
         _git(tree / path, "clean", "-ffdxq")
         _check_out_submodules(source, tree / path)
-
-
-LOCAL_CLONES = {"protocol.file.allow": "always"}  # which git asks for, where it does not clone for a person
 
 
 def _settings(values: Mapping[str, str]) -> dict[str, str]:
@@ -349,11 +349,10 @@ def _submodules(tree: Path) -> dict[str, str]:
     return {key.removeprefix("submodule.").removesuffix(".path"): path for key, _, path in entries if path}
 
 
-def _source(own: Path, name: str) -> Path | None:
+def _source(own: Path, name: str, present: Path | None) -> Path | None:
     """Return where a repository has a submodule: checked out, or still in git's folder; None where it has neither."""
-    path = _submodules(own).get(name)
-    if path and path in _gitlinks(own) and (own / path / ".git").exists():
-        return own / path
+    if present is not None and (present / ".git").exists():
+        return present
     if ".." in Path(name).parts or Path(name).is_absolute():
         return None
     kept = _git(own, "rev-parse", "--git-path", f"modules/{name}").stdout.strip()
@@ -437,9 +436,10 @@ def search(
             say(f"{name.title}: {len(state.open)} revisions left, {state.runs_left} runs at most")
             try:
                 repository.check_out(tree, revision)
-                made = trial(tree)
             except NoSubmodule as missing:
                 made = RevisionTrial(RevisionVerdict.SKIPPED, said=missing.summary)
+            else:
+                made = trial(tree)
             state = state.tried(revision, made)
             save(state, file)
             verdict = made.verdict_on(begun.titles).value

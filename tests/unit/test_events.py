@@ -154,7 +154,7 @@ def test_fields_of_later_versions_are_no_reason_to_leave_a_line_out() -> None:
     assert event_of(json.dumps(line).encode()) == line
 
 
-# What somebody puts in the place of the results, again and again, while several processes write.
+# What somebody has put in the place of the results when several processes begin to write.
 REPLACED: dict[str, Callable[[Path], object]] = {
     "a folder": Path.mkdir,
     "a full folder": lambda path: (path / "a").mkdir(parents=True),

@@ -182,7 +182,7 @@ CLUSTERS = (
     sent("extensions", cluster="unknown: [1]"),
     sent("extensions", cluster="unknown: !foo bar"),
     *(
-        refused("a key that nobody knows", cluster=line)
+        refused("a key that kubectl does not use", cluster=line)
         for line in ("unknown: !!bool x", "unknown: [.inf]", "!!null x: 1", "unknown: {!!timestamp x: 1}")
     ),
     *(sent("extensions", cluster=f"extensions: [{{name: a, extension: {{a: {value}}}}}]") for value in OF_TAGS),
