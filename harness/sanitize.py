@@ -3,6 +3,7 @@
 Text of others has anything in it: bytes that are no UTF-8 (`os.fsdecode` makes lone surrogates of them), escape
 sequences of terminals, NUL, marks that turn the direction of writing, megabytes. Of what is left every file format and
 every encoding of a terminal can say something, and what could not be shown is there to read as an escape, as `\\xe9`.
+Secrets are masked in what is kept for long or shown to many.
 
 What cannot be in XML: https://www.w3.org/TR/xml/#charsets. Marks of direction: https://www.unicode.org/reports/tr9/.
 """
@@ -10,6 +11,7 @@ What cannot be in XML: https://www.w3.org/TR/xml/#charsets. Marks of direction: 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 LONGEST = 262_144  # characters of one text: what a person reads of megabytes are their beginning and their end
@@ -74,3 +76,31 @@ def _escape(character: str) -> str:
 def _cut(text: str, most: int, between: str) -> str:
     begin = (most - len(between)) // 2
     return f"{text[:begin]}{between}{text[-(most - len(between) - begin) :]}"
+
+
+MASK = "[masked]"
+SHORTEST_SECRET = 8  # characters of a value that is masked; GitLab masks from the same length on
+SECRET_NAMES = re.compile(r"(TOKEN|PASSWORD|PASSWD|SECRET|PRIVATE_KEY|_PAT|JWT|WEBHOOK)($|_)", re.IGNORECASE)
+SECRET_FORMS = (
+    (re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(-----END \1-----|\Z)", re.DOTALL), MASK),
+    (re.compile(r"(?<=://)[^/\s:@]{1,200}:[^/\s@]{1,500}(?=@)"), MASK),
+    (re.compile(r"(?i)(?<=bearer )[-\w.~+/]{8,}=*"), MASK),
+    (re.compile(r"\b(glpat|gldt|glcbt|glrt|glptt)-[-\w.]{8,}"), MASK),
+    (re.compile(r"\beyJ[-\w]{8,}\.[-\w]{8,}\.[-\w]*"), MASK),
+    (re.compile(r"(?m)((?:client-key|token|client-certificate)(?:-data)?: )[-\w.+/]{20,}=*"), rf"\g<1>{MASK}"),
+)
+
+
+def scrubber(environment: Mapping[str, str]) -> Callable[[str], str]:
+    """Return a function that masks in a text what must not be kept, and what JSON cannot hold."""
+    values = {v for n, v in environment.items() if SECRET_NAMES.search(n) and len(v) >= SHORTEST_SECRET}
+    known = re.compile("|".join(re.escape(v) for v in sorted(values, key=len, reverse=True))) if values else None
+
+    def scrub(text: str) -> str:
+        text = text.encode("utf-8", "replace").decode()
+        text = known.sub(MASK, text) if known is not None else text
+        for pattern, by in SECRET_FORMS:
+            text = pattern.sub(by, text)
+        return text
+
+    return scrub

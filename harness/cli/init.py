@@ -16,8 +16,8 @@ from harness.plan.cells import make_cell
 from harness.spec import new_project as packaged_examples
 from harness.spec.loader import load_spec
 from harness.spec.new_project import GITLAB, NewProject, TeamPlaybooks, look, named, refuse_project
-from harness.spec.plays import FIRST, PHASES
 from harness.spec.shape import unknown
+from harness.spec.usual_names import FIRST, PHASES
 from harness.streams import plain_console
 
 LONGEST_NAME = 100

@@ -13,8 +13,8 @@ from rich.table import Table
 from harness.cli.options import AsJson
 from harness.cli.output import folding
 from harness.errors import BadInput
-from harness.history.record import MASK
 from harness.paths import enclosing_project, named_project, packaged_dir, project_dir, settings_dir
+from harness.sanitize import MASK
 from harness.spec.project import files_used, write_in_project
 from harness.spec.schemas import schemas
 from harness.spec.settings import SECRET, load_settings

@@ -8,8 +8,7 @@ record (harness/report/records.py) and where lines are kept (file, package).
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -290,31 +289,3 @@ def _mistake(record: Record) -> str:
         if len(row.results) != width or (row.seconds and len(row.seconds) != width):
             return f"checks.rows.{number}: is not as long as checks.names"
     return ""
-
-
-MASK = "[masked]"
-SHORTEST = 8  # characters of a value that is masked; GitLab masks from the same length on
-NAMED = re.compile(r"(TOKEN|PASSWORD|PASSWD|SECRET|PRIVATE_KEY|_PAT|JWT|WEBHOOK)($|_)", re.IGNORECASE)
-PATTERNS = (
-    (re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(-----END \1-----|\Z)", re.DOTALL), MASK),
-    (re.compile(r"(?<=://)[^/\s:@]{1,200}:[^/\s@]{1,500}(?=@)"), MASK),
-    (re.compile(r"(?i)(?<=bearer )[-\w.~+/]{8,}=*"), MASK),
-    (re.compile(r"\b(glpat|gldt|glcbt|glrt|glptt)-[-\w.]{8,}"), MASK),
-    (re.compile(r"\beyJ[-\w]{8,}\.[-\w]{8,}\.[-\w]*"), MASK),
-    (re.compile(r"(?m)((?:client-key|token|client-certificate)(?:-data)?: )[-\w.+/]{20,}=*"), rf"\g<1>{MASK}"),
-)
-
-
-def scrubber(environment: Mapping[str, str]) -> Callable[[str], str]:
-    """Return a function that masks in a text what must not be kept, and what JSON cannot hold."""
-    values = {v for n, v in environment.items() if NAMED.search(n) and len(v) >= SHORTEST}
-    known = re.compile("|".join(re.escape(v) for v in sorted(values, key=len, reverse=True))) if values else None
-
-    def scrub(text: str) -> str:
-        text = text.encode("utf-8", "replace").decode()
-        text = known.sub(MASK, text) if known is not None else text
-        for pattern, by in PATTERNS:
-            text = pattern.sub(by, text)
-        return text
-
-    return scrub

@@ -13,7 +13,8 @@ from harness.artifacts.serving import Supply
 from harness.errors import NotUp
 from harness.infra.findings import Finding
 from harness.infra.host import preflight
-from harness.infra.host.instance import Keeper, Occupant, infra_command, not_up
+from harness.infra.host.instance import Occupant, infra_command, not_up
+from harness.infra.host.keeper import Keeper
 from harness.infra.host.layout import Layout, instances_dir, layout_of
 from harness.infra.host.processes import InstanceParts
 from harness.infra.host.program import UP_SECONDS, HostConfig

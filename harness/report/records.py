@@ -34,7 +34,6 @@ from harness.history.record import (
     Record,
     RunOrigin,
     StepRecord,
-    scrubber,
     to_line,
 )
 from harness.history.store import file_of
@@ -42,6 +41,7 @@ from harness.model import Cell, Outcome
 from harness.report.cell import CellResult, Step
 from harness.report.results import STARTS, Culprit, RunResult, load
 from harness.rundir import HISTORY, RunDir
+from harness.sanitize import scrubber
 from harness.schedule.durations import estimate
 from harness.spec.models import QuarantineEntry
 from harness.spec.settings import Settings

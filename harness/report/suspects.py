@@ -3,7 +3,8 @@
 Every combination in a failing cell is a hypothesis, and that the failures are flakes is one, too. How likely each is
 follows from Bayes' rule: cells with the culprit fail, others fail at the check's flake rate, and few values are more
 likely than many. A passing cell so clears what it has, and a cell that says nothing (in quarantine, failed by the
-infrastructure, not judged) changes nothing. Further cells are chosen as generalised binary search does.
+infrastructure, not judged) changes nothing. Which further cells are run to tell suspects apart:
+harness/session/follow_up.py.
 
 Sources: BEN ranks suspicious combinations of a covering array and makes tests that tell them apart (Ghandehari, Lei,
 Xie, Kuhn, Kacker 2012); which arrays name a culprit by themselves are the locating and detecting arrays of Colbourn and

@@ -31,11 +31,11 @@ from harness.spec.models import Product, ProductPhase
 from harness.spec.models.facts import Facts, FactsFile
 from harness.spec.models.leaves import LeftOutCheck
 from harness.spec.networks import IPV6_PODS
-from harness.spec.plays import GROUPS
 from harness.spec.project import Project, anywhere
 from harness.spec.settings import Settings, load_settings
 from harness.spec.shape import shown, unknown
 from harness.spec.suites import CONFORMANCE, suites_of
+from harness.spec.usual_names import GROUPS
 from harness.validate.conformance.curated import curated_path, load_curated
 from harness.validate.expected import minor_of, plugins
 

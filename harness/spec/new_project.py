@@ -21,10 +21,11 @@ from harness.errors import BadInput
 from harness.paths import MATRIX, SETTINGS, is_project, packaged_dir
 from harness.spec.loader import load_spec
 from harness.spec.models import Spec
-from harness.spec.plays import FIRST, FOLDERS, GROUPS, OF_ANSIBLE, PHASES, WHOLE, hosts_of, mentions, plays_of
+from harness.spec.plays import hosts_of, mentions, plays_of
 from harness.spec.product_kinds import KUBECONFIG
 from harness.spec.schemas import schemas
 from harness.spec.shape import unknown
+from harness.spec.usual_names import FIRST, FOLDERS, GROUPS, OF_ANSIBLE, PHASES, WHOLE
 
 HEAD = "# yaml-language-server: $schema=../docs/schemas/{name}.json\n"
 IGNORE, PIPELINE = ".gitignore", ".gitlab-ci.yml"

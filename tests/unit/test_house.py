@@ -119,7 +119,7 @@ QUESTIONS = {
     "Where is a failure in quarantine taken out of the exit code?": ("harness/session/exit_codes.py", "exit_code"),
     "Where is a plan divided into shards?": ("harness/schedule/shards.py", "shard"),
     "Where are the time limits of a cell's job in GitLab?": ("harness/gitlab/child.py", "job_times"),
-    "Where is a flake rate computed?": ("harness/report/analysis/checks.py", "flaky"),
+    "Where is a flake rate computed?": ("harness/report/analysis/series.py", "flaky"),
     "Where is it decided that checks fail more often?": (
         "harness/report/analysis/regressions.py",
         "worse_of",
@@ -130,6 +130,13 @@ QUESTIONS = {
     "Where are the reports of a run written?": ("harness/report/run_reports.py", "write_all"),
     "Where is the list of packages (SBOM) of an image made?": ("harness/operator/build/attestation.py", "sbom"),
     "Where does an error of the operating system become a message?": ("harness/system.py", "of"),
+    "Where is a program of an instance that ended started again?": ("harness/infra/host/keeper.py", "Keeper"),
+    "Where are secrets masked in what is kept?": ("harness/sanitize.py", "scrubber"),
+    "Where is it decided whether a program is downloaded or built?": ("harness/artifacts/store.py", "Store"),
+    "Where is a cell's id made?": ("harness/plan/cells.py", "cell_id"),
+    "Where is a branch refused as the revision of a product?": ("harness/cell/product/cached.py", "_fetch"),
+    "Where are plays refused that no machine is in?": ("harness/spec/product_kinds.py", "plays"),
+    "Where is a phase refused that did nothing?": ("harness/cell/life.py", "Life"),
     "Where is an answer refused that no Kubernetes API gives?": ("harness/kube/api.py", "refuse_foreign"),
 }
 # Where people read what we write; the rooms that still say it otherwise, and what others quote of them.

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.sanitize import LINE, LONGEST, encoded, sanitized, sanitized_data
+from harness.sanitize import LINE, LONGEST, encoded, sanitized, sanitized_data, scrubber
 
 ANY = st.text(st.characters(exclude_categories=()), max_size=200)
 # What others write, and what is written down of it.
@@ -77,3 +77,21 @@ def test_data_is_text_all_the_way_down() -> None:
         deep = [deep]
     assert sanitized_data({"a\0": ["\0", ("\0", 1, None)]}) == {"a\\x00": ["\\x00", ["\\x00", 1, None]]}
     assert "\0" not in json.dumps(sanitized_data(deep))
+
+
+SECRETS = (
+    "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXkt\n-----END OPENSSH PRIVATE KEY-----",
+    "https://user:hunter22hunter@registry.invalid/x",
+    "Authorization: Bearer abcdefghijklmnop.qrstuv",
+    "glpat-abcdefghij0123456789",
+    "client-key-data: TFMwdExTMUNSVWRKVGlCU1UwRWdVRkpKVmtGVVJTQkxSVmt0TFMwdExRbz0=",
+    "the token is t0psecr3tvalue",
+)
+
+
+@pytest.mark.parametrize("text", SECRETS)
+def test_what_looks_like_a_secret_is_masked(text: str) -> None:
+    scrub = scrubber({"SOME_TOKEN": "t0psecr3tvalue", "PATH": "/usr/bin"})
+    found = scrub(f"before {text} after")
+    assert "[masked]" in found
+    assert not any(word in found for word in ("b3Blbn", "hunter22", "qrstuv", "abcdefghij", "TFMwd", "t0psecr3t"))

@@ -19,7 +19,6 @@ from cryptography.x509 import load_pem_x509_certificate
 from cryptography.x509.oid import NameOID
 
 from harness.errors import BadInput, VmatrixError
-from harness.history.record import scrubber
 from harness.machines.reach.ssh import close_connections, control_directory
 from harness.machines.runner.call import AnsibleCall, Listener
 from harness.machines.runner.playbook import run_playbook
@@ -32,6 +31,7 @@ from harness.operator.execute.own_objects import OwnObjects
 from harness.operator.execute.snapshots import SnapshotStore
 from harness.operator.execute.termination import PlayProgress, SnapshotFact, Termination
 from harness.operator.execute.workplace import Workplace, call_of, playbook_of, variables_of
+from harness.sanitize import scrubber
 
 CHANGED = re.compile(r"^changed: \[([^\]]+)\]")
 TOLD = 5  # tasks; the log has all of them

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 
 from harness.history.record import Record
 from harness.report.analysis import planned as plans
-from harness.report.analysis.checks import WINDOW
 from harness.report.analysis.failures import FailureCluster, clusters_of, failure_log_of
 from harness.report.analysis.nights import Freshness, Night, freshness, key_of, nights_of
 from harness.report.analysis.planned import Coverage, NotRun, Planned, Quarantined, Week, week_of
 from harness.report.analysis.regressions import Worse, worse_of
+from harness.report.analysis.series import WINDOW
 from harness.report.analysis.story import CellStory, Slower, cell_story, slower_of
 from harness.report.suspects import Explained, explained, flake_rates, of_night, worth_showing
 from harness.report.symptoms import idle

@@ -10,9 +10,9 @@ from itertools import combinations, product
 
 from harness.history.record import Record
 from harness.plan.goal import Goal
-from harness.report.analysis.checks import FAILURES, RECENT
 from harness.report.analysis.failures import FailureLog
 from harness.report.analysis.nights import Night
+from harness.report.analysis.series import FAILURES, RECENT
 from harness.spec.models import QuarantineEntry, Symptom
 from harness.spec.rules import Rulebook
 

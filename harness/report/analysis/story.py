@@ -7,23 +7,11 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from harness.history.record import Record
-from harness.report.analysis.checks import (
-    FAILURES,
-    Checks,
-    Habit,
-    Range,
-    Rate,
-    checks_of,
-    fixed,
-    flaky,
-    habit,
-    series_of,
-    since,
-    streak,
-)
+from harness.report.analysis.checks import Checks, checks_of
 from harness.report.analysis.failures import Failure, FailureLog
 from harness.report.analysis.nights import Night
 from harness.report.analysis.planned import Planned
+from harness.report.analysis.series import FAILURES, Habit, Range, Rate, fixed, flaky, habit, series_of, since, streak
 from harness.validate.performance.comparison import Comparison, compare
 from harness.validate.performance.figures import KINDS, Figure, Key, by_key, named, took
 

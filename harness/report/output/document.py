@@ -16,10 +16,11 @@ from harness.check_result import shortened_below
 from harness.history.lines import History
 from harness.history.record import Record
 from harness.report.analysis.analyse import Analysis
-from harness.report.analysis.checks import CheckStory, Range
+from harness.report.analysis.checks import CheckStory
 from harness.report.analysis.failures import Failure
 from harness.report.analysis.nights import Night
 from harness.report.analysis.planned import Quarantined
+from harness.report.analysis.series import Range
 from harness.report.analysis.story import CellStory, Slower, Trend
 from harness.report.suspects import SHOWN, Explained, since
 from harness.report.symptoms import meaning

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.infra.host import processes
-from harness.infra.host.instance import Keeper
+from harness.infra.host.keeper import Keeper
 from harness.infra.host.processes import InstanceParts
 from harness.kube import Cluster
 from harness.kube.resources import NAMESPACE

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.history.record import Unreadable, from_line, scrubber, to_line
-from harness.sanitize import sanitized
+from harness.history.record import Unreadable, from_line, to_line
+from harness.sanitize import sanitized, scrubber
 from tests.unit.history.make import checked, record
 from tests.unit.history.synthetic import records
 
@@ -71,21 +71,3 @@ def test_a_later_version_says_so() -> None:
 def test_what_makes_no_sense_is_named(change: dict[str, object], said: str) -> None:
     with pytest.raises(Unreadable, match=said):
         from_line(json.dumps({**json.loads(to_line(record())), **change}).encode())
-
-
-SECRETS = (
-    "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXkt\n-----END OPENSSH PRIVATE KEY-----",
-    "https://user:hunter22hunter@registry.invalid/x",
-    "Authorization: Bearer abcdefghijklmnop.qrstuv",
-    "glpat-abcdefghij0123456789",
-    "client-key-data: TFMwdExTMUNSVWRKVGlCU1UwRWdVRkpKVmtGVVJTQkxSVmt0TFMwdExRbz0=",
-    "the token is t0psecr3tvalue",
-)
-
-
-@pytest.mark.parametrize("text", SECRETS)
-def test_what_looks_like_a_secret_is_masked(text: str) -> None:
-    scrub = scrubber({"SOME_TOKEN": "t0psecr3tvalue", "PATH": "/usr/bin"})
-    found = scrub(f"before {text} after")
-    assert "[masked]" in found
-    assert not any(word in found for word in ("b3Blbn", "hunter22", "qrstuv", "abcdefghij", "TFMwd", "t0psecr3t"))

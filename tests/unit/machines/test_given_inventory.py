@@ -30,7 +30,7 @@ from harness.machines.given_inventory import (
 )
 from harness.model import Machine
 from harness.proc import run
-from harness.spec.plays import GROUPS
+from harness.spec.usual_names import GROUPS
 from tests.unit import ansible_programs
 
 YAML = """all:

@@ -17,7 +17,7 @@ from harness.proc import run
 from harness.spec import load_spec
 from harness.spec import new_project as packaged
 from harness.spec.new_project import NewProject, TeamPlaybooks, look, named
-from harness.spec.plays import GROUPS, PHASES
+from harness.spec.usual_names import GROUPS, PHASES
 from tests.unit.playbooks.playbook_files import module_python
 
 GITLAB = "group/vmatrix"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.report.analysis.checks import Judged, Range, Rate, fixed, flaky, habit, series_of, since, streak, wilson
+from harness.report.analysis.series import Judged, Range, Rate, fixed, flaky, habit, series_of, since, streak, wilson
 from harness.report.analysis.story import trend
 from tests.unit.history.make import record
 
