@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 
 from harness.files import write_atomically
@@ -20,7 +21,7 @@ A_CELL = 15  # so many faults take as long as a cell to try them on
 
 def of_layout(faults: Iterable[Fault], layout: str, layouts: Sequence[str]) -> list[Fault]:
     """Return the faults to try in a layout: each in the first of the layouts that has what it needs."""
-    return [fault for fault in faults if layout == next((one for one in layouts if _fits(fault, one)), None)]
+    return [fault for fault in faults if layout == _layout_for(frozenset(fault.needs), tuple(layouts))]
 
 
 def of_shard(faults: Iterable[Fault], layouts: Sequence[str], part: Shard) -> list[Fault]:
@@ -41,9 +42,11 @@ def of_shard(faults: Iterable[Fault], layouts: Sequence[str], part: Shard) -> li
     return of_part
 
 
-def _fits(fault: Fault, layout: str) -> bool:
-    needs, there = set(fault.needs), offers(layout)
-    return needs <= there and (Need.CRIO in needs) == (Need.CRIO in there)
+@cache
+def _layout_for(needs: frozenset[Need], layouts: tuple[str, ...]) -> str | None:
+    """Return the first layout that has what a fault needs. CRI-O is for its own faults alone."""
+    fits = (one for one in layouts if needs <= offers(one) and (Need.CRIO in needs) == (Need.CRIO in offers(one)))
+    return next(fits, None)
 
 
 def good(verdicts: Sequence[Verdict]) -> bool:
