@@ -116,7 +116,7 @@ class PageOptions:
     url: Annotated[str, typer.Option(help="URL of the published page, for links to it.")] = ""
     faults: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="Score of faults to show; default: faults/faults.json in runs, if there."),
+        typer.Option(metavar="PATH", help="Score of faults to show, or a folder of its parts; default: runs/faults."),
     ] = None
 
     def score(self, runs: Path) -> FaultScore | None:
@@ -125,8 +125,10 @@ class PageOptions:
         Args:
             runs: the directory of runs.
         """
-        usual = runs / "faults" / FILE
-        return read_score(self.faults) if self.faults is not None else read_score(usual) if usual.is_file() else None
+        usual = runs / "faults"
+        if self.faults is None and not any(usual.rglob(FILE)):
+            return None
+        return read_score(self.faults or usual)
 
 
 def report(

@@ -23,7 +23,7 @@ from tests.faults.trial import Stuck, Trials, Verdict
 
 def main(argv: Sequence[str]) -> int:
     """Try faults; return 0 when every one is found or missed as the list says, and the score is reached."""
-    given = _arguments(argv)
+    given = arguments(argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the fault is undone, the cell torn down
     try:
         if given.commands:
@@ -126,7 +126,8 @@ def _say(text: str) -> None:
     print(text, flush=True)  # noqa: T201
 
 
-def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+def arguments(argv: Sequence[str]) -> argparse.Namespace:
+    """Return what the command line says. results: a part of all faults has a folder of its own."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="only the faults that `make test` tries")
     parser.add_argument("--id", action="append", help="only this fault; can be repeated")
@@ -145,8 +146,11 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
         "--infra-name", default="faults", help="an embedded infrastructure; brought up if need be, left up"
     )
     parser.add_argument("--run", help="break the cell of that layout that this run kept: an id, or `last`")
-    parser.add_argument("--results", type=Path, default=Path("runs/faults"), help="directory for the score")
-    return parser.parse_args(argv)
+    parser.add_argument("--results", type=Path, help="directory for the score; default: runs/faults, or a part's in it")
+    given = parser.parse_args(argv)
+    part = [given.shard.replace("/", "-of-")] if given.shard else []
+    given.results = given.results or Path("runs", "faults", *part)
+    return given
 
 
 if __name__ == "__main__":

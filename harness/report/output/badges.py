@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from html import escape
 from pathlib import Path
@@ -158,11 +159,39 @@ def badge(score: SuiteScore) -> Badge:
 
 
 def read(path: Path) -> FaultScore:
-    """Read faults.json.
+    """Read faults.json, or every such file below a folder: the score of all parts.
+
+    Of a fault that several parts tried, the last trial counts.
 
     Raises:
         BadInput: it is not there, or is not such a file.
     """
+    files = sorted(path.rglob(FILE)) if path.is_dir() else [path]
+    if not files:
+        raise BadInput(f"{path} has no {FILE} in it", hint="name the folder of results of `python -m tests.faults`")
+    parts = [_read(file) for file in files]
+    if len(parts) == 1:
+        return parts[0][0]
+    faults: dict[str, Mapping[str, Any]] = {}
+    for _, tried in sorted(parts, key=lambda part: part[0].on):
+        faults |= tried
+    by_suite = {ALL: list(faults.values())}
+    for fault in faults.values():
+        by_suite.setdefault(fault["suite"], []).append(fault)
+    suites = tuple(
+        SuiteScore(
+            name,
+            len(tried),
+            sum(one["became"] in ("detected", "explained") for one in tried),
+            sum(one["became"] == "explained" for one in tried),
+        )
+        for name, tried in sorted(by_suite.items(), key=lambda suite: (suite[0] == ALL, suite[0]))
+    )
+    return FaultScore(max(part.on for part, _ in parts), max(part.listed for part, _ in parts), suites)
+
+
+def _read(path: Path) -> tuple[FaultScore, Mapping[str, Mapping[str, Any]]]:
+    """Return a file's score, and what became of each of its faults."""
     text = read_text(path)
     try:
         content = json.loads(text)
@@ -170,7 +199,10 @@ def read(path: Path) -> FaultScore:
             SuiteScore(str(name), *(int(suite[key]) for key in ("faults", "detected", "explained")))
             for name, suite in content["suites"].items()
         )
-        return FaultScore(str(content["on"]), int(content["listed"]), suites)
+        faults = {
+            str(name): {key: str(one[key]) for key in ("suite", "became")} for name, one in content["faults"].items()
+        }
+        return FaultScore(str(content["on"]), int(content["listed"]), suites), faults
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadInput(
             f"{path} is not a score of faults: {type(error).__name__}: {error}",

@@ -55,8 +55,27 @@ def test_jobs_of_the_night_run_nightly_environments() -> None:
     assert night <= set(nightly.nightly(ROOT / "tox.ini")) | default
 
 
+def test_an_environment_with_parts_has_a_job_for_each() -> None:
+    content = yaml.load((ROOT / ".gitlab-ci.yml").read_text(encoding="utf-8"), Loader=yaml.BaseLoader)  # noqa: S506
+    parts: dict[str, list[str]] = {}
+    for job in jobs(ROOT / "tox.ini", ROOT / nightly.PARTS):
+        parts.setdefault(job.environment, []).extend([job.part] if job.part else [])
+    found = {
+        job["variables"]["TOX_ENV"]: [part for row in job.get("parallel", {}).get("matrix", ()) for part in row["PART"]]
+        for job in content.values()
+        if isinstance(job, dict) and _at_night(job)
+    }
+    assert {name: parts.get(name, []) for name in found} == found
+    in_parts = {job["variables"]["TOX_ENV"] for job in content.values() if _in_parts(job)}
+    assert in_parts == {name for name, listed in found.items() if listed}
+
+
+def _in_parts(job: object) -> bool:
+    return isinstance(job, dict) and job.get("extends") == ".nightly-parts"
+
+
 def _at_night(job: dict[str, object]) -> bool:
-    return job.get("extends") == ".nightly" and "TOX_ENV" in (job.get("variables") or {})  # type: ignore[operator]
+    return job.get("extends") in (".nightly", ".nightly-parts") and "TOX_ENV" in (job.get("variables") or {})  # type: ignore[operator]
 
 
 def test_the_table_has_a_row_for_every_nightly_environment() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults import score
+from tests.faults.__main__ import arguments
 from tests.faults.fault import Fault
 from tests.faults.suites import Said
 from tests.faults.trial import Verdict, judged, line
@@ -53,6 +54,18 @@ def test_a_fault_that_is_known_to_be_missed_must_be_missed() -> None:
     assert not verdict(detected=True, explained=False).as_expected
     assert verdict(detected=False, explained=False, missed="nobody looks").as_expected
     assert not verdict(detected=True, explained=True, missed="nobody looks").as_expected
+
+
+@pytest.mark.parametrize(
+    ("words", "folder"),
+    [
+        ([], "runs/faults"),
+        (["--shard", "3/10"], "runs/faults/3-of-10"),
+        (["--shard", "3/10", "--results", "mine"], "mine"),
+    ],
+)
+def test_each_part_keeps_its_score_in_a_folder_of_its_own(words: list[str], folder: str) -> None:
+    assert arguments(words).results == Path(folder)
 
 
 def test_enough_must_be_found() -> None:

@@ -27,6 +27,27 @@ def test_it_is_read_from_the_file(tmp_path: Path) -> None:
     assert read(written(tmp_path, json.dumps(said))) == FaultScore("2026-11-23", 220, SCORE.suites[:1])
 
 
+def part(on: str, faults: dict[str, tuple[str, str]]) -> str:
+    """Return the score of a part, as tests/faults writes it, with the suites that nobody adds up."""
+    each = {name: {"suite": suite, "became": became} for name, (suite, became) in faults.items()}
+    return json.dumps({"on": on, "listed": 9, "suites": {}, "faults": each})
+
+
+def test_the_score_of_parts_is_that_of_all_their_faults_and_the_last_trial_of_each(tmp_path: Path) -> None:
+    for name in ("1-of-2", "2-of-2"):
+        (tmp_path / name).mkdir()
+    later = {"A1": ("nodes", "explained"), "C1": ("cluster", "detected"), "C2": ("cluster", "missed")}
+    written(tmp_path / "1-of-2", part("2026-11-24", later))
+    written(tmp_path / "2-of-2", part("2026-11-23", {"A1": ("nodes", "missed"), "A2": ("nodes", "explained")}))
+    scores = (SuiteScore("cluster", 2, 1, 0), SuiteScore("nodes", 2, 2, 2), SuiteScore("all", 4, 3, 2))
+    assert read(tmp_path) == FaultScore("2026-11-24", 9, scores)
+
+
+def test_a_folder_without_a_score_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"has no faults\.json in it"):
+        read(tmp_path)
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"on": "", "listed": 1, "suites": {"nodes": {}}}'])
 def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
     path = written(tmp_path, text)
