@@ -98,6 +98,12 @@ REQUESTS: tuple[tuple[dict[str, str], dict[str, Any], str], ...] = (
     (ELSEWHERE, {"cluster_etcd_endpoints": [URL], "cluster_external_ca": True}, "names another one: use one of both"),
     (ALONE, {USERS: [user("a", "/registry/a"), user("b", "/registry/ab")]}, ""),
     (BESIDE, {USERS: [user("a", "/clusters/a")]}, ""),
+    (BESIDE, {USERS: [user("a", "/registry/a")], "cluster_apiserver_extra_args": {"etcd-prefix": "/k8s"}}, ""),
+    (
+        BESIDE,
+        {USERS: [user("a", "/k8s/a")], "cluster_apiserver_extra_args": {"etcd-prefix": "/k8s"}},
+        "of the prefixes /k8s/a, /k8s, one is in another",
+    ),
     (BESIDE, {USERS: [user("a", "/registry/a")]}, "of the prefixes /registry/a, /registry, one is in another"),
     (ALONE, {USERS: [user("a", "/a"), user("b", "/a/b")]}, "of the prefixes /a, /a/b, one is in another"),
     (ALONE, {USERS: [user("a", "/a"), user("b", "/a")]}, "of the prefixes /a, /a, one is in another"),

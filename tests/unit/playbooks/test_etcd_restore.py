@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.unit.playbooks.playbook_files import PLAYBOOKS, check_refusal, load, run_here
+from tests.unit.playbooks.test_templates import render
 
 # By a machine's name: which etcd the snapshot is of, the etcd that is to read it, and how it is refused.
 ROWS: dict[str, tuple[dict[str, str], str, str]] = {
@@ -52,3 +55,90 @@ def test_nothing_is_stopped_before_that() -> None:
     steps = [str(task) for task in load(PLAYBOOKS / "roles/etcd_restore/tasks/restore.yml")]
     assert "refuse.yml" in steps[0]
     assert [number for number, step in enumerate(steps) if "stop.yml" in step] == [1]
+
+
+DENIED = "Error: etcdserver: permission denied"
+DEADLINE = "Error: context deadline exceeded"
+KEY = "/k8s/configmaps/kube-system/kubeadm-config"
+
+
+def warning(text: str) -> str:
+    """Return the line that etcdctl writes before its last one."""
+    words = "rpc error: code = DeadlineExceeded desc = latest balancer error: connection error: desc = "
+    return json.dumps({"level": "warn", "msg": "retrying of unary invoker failed", "error": f'{words}"{text}"'})
+
+
+NOBODY = f"{warning('transport: Error while dialing: dial tcp 10.0.0.2:2379: connect: connection refused')}\n{DEADLINE}"
+STRANGER = "remote error: tls: unknown certificate authority"
+EXPIRED = "tls: failed to verify certificate: x509: certificate has expired or is not yet valid"
+# By a machine's name: how etcdctl ends and what it says when it asks members e-0 and e-1, and how that is refused.
+ASKED: dict[str, tuple[tuple[int, str], tuple[int, str], str]] = {
+    "quorum": ((0, KEY), (0, KEY), ""),
+    "one-is-down": ((1, NOBODY), (0, KEY), ""),
+    "one-refuses": ((1, DENIED), (0, KEY), ""),
+    "all-are-down": ((1, NOBODY), (1, DEADLINE), ""),
+    "no-leader": ((1, "Error: etcdserver: no leader"), (1, "Error: etcdserver: request timed out, possibly"), ""),
+    "corrupt": ((1, "Error: etcdserver: corrupt cluster"), (1, NOBODY), ""),
+    "empty": ((0, ""), (0, ""), ""),
+    "no-user": ((1, DENIED), (1, DENIED), "e-0: etcdserver: permission denied, e-1: etcdserver: permission denied."),
+    "strange": ((1, f"{warning(STRANGER)}\n{DEADLINE}"), (1, NOBODY), "e-0: tls: unknown certificate authority. Noth"),
+    "expired": ((1, NOBODY), (1, f"{warning(EXPIRED)}\n{DEADLINE}"), "e-1: tls: failed to verify certificate: x509: c"),
+    "no-file": ((128, "Error: open /a.crt: no such file or directory"), (128, DEADLINE), "e-0: open /a.crt: no such"),
+    "busy": ((1, "Error: etcdserver: too many requests"), (1, NOBODY), "e-0: etcdserver: too many requests"),
+    "no-program": ((0, KEY), (0, KEY), "was not told: e-0: "),
+}
+LOST = {"all-are-down", "no-leader", "corrupt", "empty"}
+ETCDCTL = """echo "$@" >>"$place/$machine.calls"
+case "$*" in *10.0.0.2:2379*) one=0 ;; *) one=1 ;; esac
+. "$place/$machine.$one"
+"""
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Return the folder in which all rows asked, and what Ansible said of them."""
+    place, hosts = tmp_path_factory.mktemp("ask"), dict[str, dict[str, Any]]()
+    for name, (*answers, _) in ASKED.items():
+        for number, (status, text) in enumerate(answers):
+            end = f"cat >&{2 if status else 1} <<'END'\n{text}\nEND\nexit {status}\n"
+            (place / f"{name}.{number}").write_text(end, encoding="utf-8")
+        program = "/nowhere/etcdctl" if name == "no-program" else str(place / "etcdctl")
+        hosts[name] = {"program": program, "etcd_restore_certificates": str(place / name)}
+    (place / "no-user/etcd").mkdir(parents=True)
+    (place / "no-user/etcd/healthcheck-client.crt").touch()
+    (place / "no-user/apiserver-etcd-client.crt").touch()
+    given = {
+        "etcd_restore_program": "{{ program }}",
+        "etcd_restore_members": [{"name": f"e-{number}", "address": f"10.0.0.{number + 2}"} for number in (0, 1)],
+        "etcd_restore_prefix": "/k8s",
+        "etcd_restore_patience": 1,
+        "etcd_restore_version": "3.6.8",
+        "etcd_restore_tools": {"changed": False},
+    }
+    ask = {"ansible.builtin.include_role": {"name": "etcd_restore", "tasks_from": "ask"}, "vars": given}
+    show = {"ansible.builtin.debug": {"msg": "AGREED {{ inventory_hostname }} {{ etcd_restore_agreed }}"}}
+    return place, run_here(place, [{"tasks": [ask, show]}], {"etcdctl": ETCDCTL}, **hosts)
+
+
+@pytest.mark.parametrize("row", ASKED)
+def test_only_a_missing_answer_is_a_lost_quorum(row: str, asked: tuple[Path, str]) -> None:
+    *_, refusal = ASKED[row]
+    check_refusal(asked[1], row, refusal, "Nothing was changed: mend what the error names")
+    seen = re.search(rf"AGREED {row} (\w+)", asked[1])
+    assert (seen is None) is bool(refusal)
+    assert seen is None or seen.group(1) == str(row not in LOST)
+
+
+def test_members_are_asked_with_the_right_to_read_everything_where_there_is_one(asked: tuple[Path, str]) -> None:
+    place, _ = asked
+    for row, name in (("no-user", "etcd/healthcheck-client"), ("quorum", "apiserver-etcd-client")):
+        (call, *_) = (place / f"{row}.calls").read_text(encoding="utf-8").splitlines()
+        assert f"--cert={place}/{row}/{name}.crt --key={place}/{row}/{name}.key" in call
+        assert call.endswith(f" get --keys-only {KEY}")
+
+
+@pytest.mark.parametrize(("given", "prefix"), [({}, "/registry"), ({"etcd-prefix": "/k8s"}, "/k8s")])
+def test_keys_are_where_the_api_server_has_them(tmp_path: Path, given: dict[str, str], prefix: str) -> None:
+    place = render("cp1-w1", tmp_path, frozenset({"chosen.json"}), cluster_apiserver_extra_args=given)
+    found = json.loads((place / "chosen.json").read_text(encoding="utf-8"))["etcd_prefixes"]
+    assert set(found.values()) == {prefix}

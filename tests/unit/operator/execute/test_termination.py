@@ -199,6 +199,7 @@ NOT_BY_REQUEST = {
     "clone_check : Refuse to begin without a confirmation": "the operator names the snapshot's time",
     "etcd_restore : Refuse to go back without a confirmation": "the operator names the snapshot's time",
     "etcd_restore : Refuse to continue if only some machines see a quorum": "members answer differently",
+    "etcd_restore : Refuse to take an error for a lost quorum": "etcd refuses the question",
     "etcd_restore : Refuse to continue without a snapshot": "the executor sets the path",
     "etcd_drill : Refuse to run without a snapshot": "the executor sets the path",
     "etcd_prefix : Refuse to delete objects of control planes that have not been reset": "the operator resets them all",
