@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.playbooks.playbook_files import PLAYBOOKS, check_refusal, load, run_here
+from tests.unit.playbooks.playbook_files import PLAYBOOKS, check_refusal, load, run_here, tasks
 from tests.unit.playbooks.test_templates import render
 
 # By a machine's name: which etcd the snapshot is of, the etcd that is to read it, and how it is refused.
@@ -54,7 +54,17 @@ def test_what_cannot_be_restored_is_refused_with_the_remedy(row: str, said: str)
 def test_nothing_is_stopped_before_that() -> None:
     steps = [str(task) for task in load(PLAYBOOKS / "roles/etcd_restore/tasks/restore.yml")]
     assert "refuse.yml" in steps[0]
-    assert [number for number, step in enumerate(steps) if "stop.yml" in step] == [1]
+    assert "prepare.yml" in steps[1]
+    assert [number for number, step in enumerate(steps) if "stop.yml" in step] == [2]
+    seeded = [
+        str(task.get("ansible.builtin.include_role")) for task in tasks(PLAYBOOKS / "roles/etcd_seed/tasks/seed.yml")
+    ]
+    assert [word for step in seeded for word in ("prepare", "stop", "swap", "start") if f"'{word}'" in step] == [
+        "prepare",
+        "stop",
+        "swap",
+        "start",
+    ]
 
 
 DENIED = "Error: etcdserver: permission denied"
@@ -142,3 +152,86 @@ def test_keys_are_where_the_api_server_has_them(tmp_path: Path, given: dict[str,
     place = render("cp1-w1", tmp_path, frozenset({"chosen.json"}), cluster_apiserver_extra_args=given)
     found = json.loads((place / "chosen.json").read_text(encoding="utf-8"))["etcd_prefixes"]
     assert set(found.values()) == {prefix}
+
+
+ETCDUTL = """for word; do case "$word" in --data-dir=*) made=${word#--data-dir=} ;; esac; done
+mkdir -p "$made/member"
+case "$machine" in full) echo "no space left on device" >&2; exit 1 ;; esac
+cp "$3" "$made/member/db"
+"""
+# By a machine's name: files that it has with what is in them, and those that it has afterwards.
+SWAPPED: dict[str, tuple[dict[str, str], dict[str, str]]] = {
+    "plain": (
+        {"etcd/member/db": "old", "etcd.lost/member/db": "older"},
+        {"etcd/member/db": "new", "etcd.lost/member/db": "old"},
+    ),
+    "disk": (
+        {"etcd/member/db": "old", "etcd/lost+found/a": "a"},
+        {"etcd/member/db": "new", "etcd/lost/member/db": "old", "etcd/lost+found/a": "a"},
+    ),
+    "link": (
+        {"elsewhere/member/db": "old"},
+        {"elsewhere/member/db": "new", "elsewhere/lost/member/db": "old"},
+    ),
+    "bare": ({}, {"etcd/member/db": "new"}),
+    # killed before it was noted that the former data are kept, and afterwards
+    "moved": ({"etcd.lost/member/db": "old"}, {"etcd/member/db": "new", "etcd.lost/member/db": "old"}),
+    "noted": (
+        {"etcd.lost/member/db": "old", "aside/kept": "", "etcd.restored/member/db": "a part"},
+        {"etcd/member/db": "new", "etcd.lost/member/db": "old"},
+    ),
+    "swapped": (
+        {"etcd/member/db": "another", "etcd.lost/member/db": "old", "aside/kept": ""},
+        {"etcd/member/db": "new", "etcd.lost/member/db": "old"},
+    ),
+    "full": ({"etcd/member/db": "old"}, {"etcd/member/db": "old"}),
+    "below": ({"etcd/member/db": "old"}, {"etcd/member/db": "old"}),
+}
+
+
+@pytest.fixture(scope="module")
+def swapped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Return the folder in which all rows have the snapshot's data, and what Ansible said of them."""
+    place = tmp_path_factory.mktemp("swap")
+    for name, (files, _) in SWAPPED.items():
+        (place / name / "aside").mkdir(parents=True)
+        for file, text in files.items():
+            (place / name / file).parent.mkdir(parents=True, exist_ok=True)
+            (place / name / file).write_text(text, encoding="utf-8")
+    (place / "link/etcd").symlink_to("elsewhere")
+    (place / "snapshot.db").write_text("new", encoding="utf-8")
+    mounts = {
+        "filesystems": [{"target": target} for target in ("/", f"{place}/disk/etcd", f"{place}/below/etcd/member")]
+    }
+    given = {
+        "etcd_restore_folder": f"{place}/{{{{ inventory_hostname }}}}/etcd",
+        "etcd_restore_aside": f"{place}/{{{{ inventory_hostname }}}}/aside",
+        "etcd_restore_copy": f"{place}/{{{{ inventory_hostname }}}}/copy",
+        "etcd_restore_etcdutl": f"{place}/etcdutl",
+        "etcd_restore_path": f"{place}/snapshot.db",
+        "etcd_restore_cluster": "here=https://10.0.0.2:2380",
+        "etcd_restore_own_peer": "https://10.0.0.2:2380",
+    }
+    steps = [
+        {"ansible.builtin.include_role": {"name": "etcd_restore", "tasks_from": step}, "vars": given}
+        for step in ("prepare", "swap")
+    ]
+    programs = {"etcdutl": ETCDUTL, "findmnt": f"echo '{json.dumps(mounts)}'\n"}
+    return place, run_here(place, [{"tasks": steps}], programs, **{name: {} for name in SWAPPED})
+
+
+@pytest.mark.parametrize("row", SWAPPED)
+def test_the_snapshot_takes_the_place_of_the_data_and_they_are_kept(row: str, swapped: tuple[Path, str]) -> None:
+    place, said = swapped[0] / row, swapped[1]
+    found = {str(path.relative_to(place)): path.read_text() for path in place.rglob("*") if path.is_file()}
+    found.pop("aside/kept", None)
+    assert found == SWAPPED[row][1], said
+    assert [*place.glob("*.restored"), *place.glob("*/restored"), *place.glob("copy")] == []
+    assert (place / "etcd").stat().st_mode & 0o77 == 0 or row in ("full", "below")
+
+
+def test_what_cannot_be_restored_is_said_before_anything_stops(swapped: tuple[Path, str]) -> None:
+    place, said = swapped
+    assert "cannot be restored on full: no space left on device. Nothing was changed: make room" in said
+    check_refusal(said, "below", f"{place}/below/etcd/member is mounted", "Nothing was changed")
+    check_refusal(said, "disk", "")

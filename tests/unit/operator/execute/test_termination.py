@@ -201,6 +201,8 @@ NOT_BY_REQUEST = {
     "etcd_restore : Refuse to continue if only some machines see a quorum": "members answer differently",
     "etcd_restore : Refuse to take an error for a lost quorum": "etcd refuses the question",
     "etcd_restore : Refuse to continue without a snapshot": "the executor sets the path",
+    "etcd_restore : Refuse data that cannot be moved": "somebody mounted it on the machine",
+    "etcd_restore : Say why the snapshot was not restored": "a disk may be full",
     "etcd_drill : Refuse to run without a snapshot": "the executor sets the path",
     "etcd_prefix : Refuse to delete objects of control planes that have not been reset": "the operator resets them all",
     "etcd_upgrade : Refuse to go on with a member down": "a member is not well",
