@@ -184,7 +184,10 @@ ROLE_REFUSALS: Mapping[str, tuple[str, ...]] = {
         "Refuse another snapshot than the one that is described",
         "Refuse Secrets that nobody could read",
     ),
-    "etcd_restore": ("Refuse the snapshot of a later etcd",),
+    "etcd_restore": (
+        "Refuse the snapshot of a later etcd",
+        "Refuse a snapshot whose Secrets no API server could read",
+    ),
     "external_ca": (
         "Refuse a CA whose halves do not belong together",
         "Refuse a machine with the key of a CA",
@@ -213,6 +216,7 @@ ROLE_REFUSALS: Mapping[str, tuple[str, ...]] = {
     "rebuild_check": (
         "Refuse CAs of another cluster",
         "Refuse the snapshot of a later etcd",
+        "Refuse a snapshot whose Secrets no API server could read",
         "Refuse to begin a control plane beside a former one",
         "Refuse to begin beside a control plane that has joined the lost cluster half",
     ),

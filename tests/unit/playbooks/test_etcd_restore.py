@@ -28,6 +28,13 @@ ROWS: dict[str, tuple[dict[str, str], str, str]] = {
         "was taken of etcd 3.10.0, and cluster_etcd_version is",
     ),
     "nobody-knows": ({}, "3.6.8", ""),
+    "same-key": ({"encryption": "key-1"}, "3.6.8", ""),
+    "encrypted-from-now-on": ({"encryption": ""}, "3.6.8", ""),
+    "another-key": (
+        {"encryption": "key-0"},
+        "3.6.8",
+        "are encrypted with key-0, and cluster_encryption_key is key-1: name a snapshot that was taken since",
+    ),
     "without-a-snapshot": ({"etcdVersion": "3.7.0"}, "3.6.8", "there is no snapshot at cluster_etcd_snapshot_path"),
 }
 
@@ -42,6 +49,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> str:
         if name != "without-a-snapshot":
             path.write_bytes(b"a snapshot")
         hosts[name] = {"etcd_restore_path": str(path), "etcd_restore_version": version, "etcd_restore_members": []}
+        hosts[name]["etcd_restore_encryption"] = "key-1"
     refuse = {"ansible.builtin.include_role": {"name": "etcd_restore", "tasks_from": "refuse"}}
     return run_here(place, [{"tasks": [refuse]}], {}, **hosts)
 

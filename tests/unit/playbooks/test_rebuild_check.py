@@ -37,6 +37,30 @@ ROWS: dict[str, tuple[dict[str, str], dict[str, Any], str]] = {
     "snapshot-gone": ({}, {"rebuild_check_snapshot_path": "{{ place }}/none"}, "set it to a file from backup.yml"),
     "etcd-left": ({}, {"rebuild_check_snapshot_path": "", "rebuild_check_left": ["e-0"]}, ""),
     "later-etcd": ({}, {"rebuild_check_etcd_version": "3.5.21"}, "was taken of etcd 3.6.8, and cluster_etcd_version"),
+    "another-key": (
+        {},
+        {"rebuild_check_snapshot_path": "{{ place }}/encrypted.db", "rebuild_check_encryption": "key-1"},
+        "are encrypted with key-0, and cluster_encryption_key is key-1: set it to the key that the cluster had when",
+    ),
+    "key-not-set": (
+        {},
+        {"rebuild_check_snapshot_path": "{{ place }}/encrypted.db"},
+        "are encrypted with key-0, and cluster_encryption_key is not set",
+    ),
+    "same-key": (
+        {},
+        {"rebuild_check_snapshot_path": "{{ place }}/encrypted.db", "rebuild_check_encryption": "key-0"},
+        "",
+    ),
+    "another-key-since": (
+        {},
+        {
+            "rebuild_check_snapshot_path": "{{ place }}/encrypted.db",
+            "rebuild_check_encryption": "key-1",
+            "rebuild_check_same": ["cp-0"],
+        },
+        "",
+    ),
     "restored-before": ({"restored": DIGEST}, {}, ""),
     "restored-another": ({"restored": "0000"}, {"rebuild_check_other": ["cp-0"]}, ""),
     "runs-with-another": (
@@ -102,8 +126,10 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> str:
             path = place / folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(OWN, encoding="utf-8")
-    (place / "snapshot.db").write_bytes(SNAPSHOT)
-    (place / "snapshot.db.json").write_text(json.dumps({"etcdVersion": "3.6.8", "taken": TAKEN}), encoding="utf-8")
+    for name, key in (("snapshot", ""), ("encrypted", "key-0")):
+        description = {"etcdVersion": "3.6.8", "taken": TAKEN, "encryption": key}
+        (place / f"{name}.db").write_bytes(SNAPSHOT)
+        (place / f"{name}.db.json").write_text(json.dumps(description), encoding="utf-8")
     for name, (files, given, _) in ROWS.items():
         (place / name).mkdir()
         for file, text in files.items():
