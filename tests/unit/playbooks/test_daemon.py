@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -65,3 +66,40 @@ def test_a_unit_is_restarted_or_reloaded_only_for_files_that_are_newer(unit: str
 def test_units_are_read_anew_only_for_one_whose_file_changed(calls: list[str]) -> None:
     assert calls.count("daemon-reload") == 1
     assert calls.index("daemon-reload") + 1 == calls.index("restart stale.service")
+
+
+# How a member of etcd is that does not run, whether systemd has read its unit, and what has to come of it.
+MEMBERS = {
+    "inactive": ("no", ["start etcd.service"]),
+    "activating": ("no", []),
+    "failed": ("no", ["start etcd.service"]),
+    "activating-stale": ("yes", ["daemon-reload", "restart etcd.service"]),
+    "failed-stale": ("yes", ["daemon-reload", "start etcd.service"]),
+}
+STARTING = """case "$*" in
+  "show "*) printf "LoadState=loaded\\nActiveState=${machine%-stale}\\n" ;;
+  *list-unit*|*is-enabled*) ;;
+  *) echo "$@" >>"$place/$machine.calls" ;;
+esac
+"""
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder with what systemd was asked to do for members of etcd that do not run."""
+    place = tmp_path_factory.mktemp("members")
+    hosts = {
+        name: {"seen": {"ActiveState": name.removesuffix("-stale"), "NeedDaemonReload": stale}}
+        for name, (stale, _) in MEMBERS.items()
+    }
+    include = {"name": "etcd_member", "tasks_from": "start"}
+    task = {"ansible.builtin.include_role": include, "vars": {"daemon_seen": "{{ seen }}"}}
+    run_here(place, [{"tasks": [task]}], {"systemctl": STARTING}, **hosts)
+    return place
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+def test_a_member_that_starts_again_and_again_gets_the_unit_that_is_there(member: str, started: Path) -> None:
+    calls = started / f"{member}.calls"
+    said = calls.read_text(encoding="utf-8").replace("'", "").splitlines() if calls.exists() else []
+    assert said == MEMBERS[member][1]
