@@ -183,6 +183,7 @@ NOT_BY_REQUEST = {
     "daemon : Say why the unit does not run": "the role settings blames the settings where they are new",
     "encryption_key : Refuse to go on before every Secret is written": "the API server refuses them",
     "encryption_key : Refuse to go on with an API server that has not read the keys": "the API server is not well",
+    "etcd : Refuse to begin a cluster without all its members": "the executor chooses the machines of a run",
     "etcd : Refuse to continue without the CA": "a machine lost a file that the playbooks wrote",
     "etcd_backup : Refuse to run without a path for the snapshot": "the executor sets the path",
     "etcd_backup_source : Refuse to continue without a healthy member": "no member answers",
