@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.playbooks.playbook_files import PLAYBOOKS, check_refusal, run_here
+from tests.unit.playbooks.playbook_files import PLAYBOOKS, check_refusal, refusal_of, run_here
 
 OLD, NEW = "v1.35.4 containerd://2.4.2 ", "v1.36.3 containerd://2.4.2 "
 VALID, ENDED, UNSAID = (
@@ -53,10 +53,8 @@ esac
 """
 
 
-@pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+def run_rows(place: Path, options: list[str]) -> tuple[str, Path]:
     """Return what Ansible said of all rows in one run, and the folder of the machines' files."""
-    place = tmp_path_factory.mktemp("drains")
     (place / "nodes").write_text("".join(f"{name}: {row[1]}\n" for name, row in ROWS.items()), encoding="utf-8")
     for name, row in ROWS.items():
         if row[3]:
@@ -86,13 +84,21 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
                     "ansible.builtin.copy": {"dest": f"{machine}.drain", "content": "{{ text }}"},
                     "vars": given,
                     "when": "text != ''",
+                    "check_mode": False,
                 },
                 {"ansible.builtin.include_role": {"name": role}, "vars": given},
             ],
         }
         for role in ("node_drain", "node_uncordon")
     ]
-    return run_here(place, plays, {"kubectl": KUBECTL}, **{name: {"text": row[2]} for name, row in ROWS.items()}), place
+    hosts = {name: {"text": row[2]} for name, row in ROWS.items()}
+    return run_here(place, plays, {"kubectl": KUBECTL}, options, **hosts), place
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """Return the end of a run."""
+    return run_rows(tmp_path_factory.mktemp("drains"), [])
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -109,3 +115,11 @@ def test_the_file_says_when_its_token_ends(said: tuple[str, Path]) -> None:
     lines = (said[1] / "drain.drain").read_text(encoding="utf-8").splitlines()
     assert lines[0] == "# The token ends at 2999-12-01T02:03:04Z"
     assert "      token: aa.bb.cc" in lines
+
+
+def test_a_run_that_only_looks_needs_no_credentials(tmp_path: Path) -> None:
+    text, place = run_rows(tmp_path, ["--check"])
+    assert [name for name in ROWS if "fatal" in refusal_of(text, name)] == [], text
+    assert [path.name for path in place.glob("*.calls")] == []
+    assert (place / "uncordon-ended.record").exists()
+    assert not (place / "drain-none.record").exists()
