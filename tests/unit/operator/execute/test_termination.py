@@ -176,6 +176,7 @@ NOT_BY_REQUEST = {
     "ca_rotation : Refuse to go on with a node down": "the operator does not rotate CAs",
     "ca_rotation : Refuse to go on with an API server down": "the operator does not rotate CAs",
     "ca_rotation : Refuse to leave machines out": "the operator does not rotate CAs",
+    "control_plane : Refuse to begin a cluster while control planes are left out": "the executor leaves out none",
     "control_plane : Refuse to begin another cluster": "the executor chooses the machines of a run",
     "control_plane : Refuse a configuration with which the kubelet says something else": "the role refuses all",
     "control_plane : Say what is wrong": "the same",
