@@ -352,8 +352,14 @@ def flannel_cni(directory: Path, place: Path) -> str:
     (arguments,) = re.findall(r"^ExecStart=/usr/local/lib/flannel-cni (.+)$", unit, re.M)
     program = (PLAYBOOKS / "roles/network_plugin/files/flannel-cni").read_text(encoding="utf-8")
     program = program.replace("/run/flannel/", f"{place}/").replace("/etc/cni/net.d", str(place / "net.d"))
-    program = program.replace("/sys/class/net/flannel-v6.1/mtu", str(place / "mtu"))
+    program = program.replace("/sys/class/net/", f"{place}/")
     return proc.run(["sh", "-s", *arguments.split()], timeout=10, stdin=program).stdout
+
+
+def tunnel_of_ipv6(place: Path, mtu: int, vni: int = 1) -> None:
+    """Have flanneld's interface for IPv6, by the name that it gives it."""
+    (place / f"flannel-v6.{vni}").mkdir()
+    (place / f"flannel-v6.{vni}/mtu").write_text(f"{mtu}\n", encoding="utf-8")
 
 
 def test_a_subnet_becomes_a_cni_configuration_once(rendered: Path, tmp_path: Path) -> None:
@@ -423,7 +429,7 @@ def test_flannel_of_ipv6_alone_has_no_network_of_ipv4(alone: Path, tmp_path: Pat
     (tmp_path / "subnet.env").write_text(
         "FLANNEL_IPV6_NETWORK=fd10:243::/56\nFLANNEL_IPV6_SUBNET=fd10:243:0:7::1/64\nFLANNEL_MTU=1450\n"
     )
-    (tmp_path / "mtu").write_text("1430\n")
+    tunnel_of_ipv6(tmp_path, 1430)
     flannel_cni(alone, tmp_path)
     bridge, _ = json.loads((tmp_path / "net.d/10-flannel.conflist").read_text())["plugins"]
     assert bridge["ipam"]["ranges"] == [[{"subnet": "fd10:243:0:7::/64"}]]
@@ -444,11 +450,29 @@ def test_subnets_of_both_families_become_a_cni_configuration(
     dual: Path, tmp_path: Path, address: str, subnet: str
 ) -> None:
     (tmp_path / "subnet.env").write_text(f"{SUBNET}FLANNEL_IPV6_NETWORK=fd10:243::/56\nFLANNEL_IPV6_SUBNET={address}\n")
-    (tmp_path / "mtu").write_text("1430\n")
+    tunnel_of_ipv6(tmp_path, 1430)
     flannel_cni(dual, tmp_path)
     bridge, _ = json.loads((tmp_path / "net.d/10-flannel.conflist").read_text())["plugins"]
     assert bridge["ipam"]["ranges"] == [[{"subnet": "10.243.7.0/24"}], [{"subnet": subnet}]]
     assert bridge["mtu"] == 1430  # what VXLAN over IPv6 leaves of 1500
+
+
+def test_the_tunnel_of_another_network_is_asked_by_its_name(tmp_path: Path) -> None:
+    hosts = [{"name": "cp", "address": "10.0.0.2", "ipv6_address": "fd00::2"}]
+    hosts += [{"name": "w", "address": "10.0.0.3", "ipv6_address": "fd00::3"}]
+    only = frozenset({"flannel-cni.service", "flannel.yml"})
+    render("cp1-w1", tmp_path, only, cluster_hosts=hosts, **IPV6, cluster_vxlan_vni=7)
+    flannel = json.loads(documents(tmp_path / "flannel.yml")["ConfigMap"]["data"]["net-conf.json"])
+    (tmp_path / "subnet.env").write_text(f"{SUBNET}FLANNEL_IPV6_SUBNET=fd10:243:0:7::1/64\n")
+    tunnel_of_ipv6(tmp_path, 1430, flannel["Backend"]["VNI"])
+    flannel_cni(tmp_path, tmp_path)
+    written = (tmp_path / "net.d/10-flannel.conflist").read_text(encoding="utf-8")
+    assert json.loads(written)["plugins"][0]["mtu"] == 1430
+    # An earlier unit, which systemd may have until it reads units again, names no interface.
+    unit = tmp_path / "flannel-cni.service"
+    unit.write_text(unit.read_text("utf-8").replace(" flannel-v6.7", ""), encoding="utf-8")
+    tunnel_of_ipv6(tmp_path, 1430)
+    assert flannel_cni(tmp_path, tmp_path) == ""
 
 
 def test_a_subnet_of_one_family_is_waited_with(dual: Path, tmp_path: Path) -> None:
