@@ -109,7 +109,7 @@ def scrubber_of(variables: Mapping[str, Any], kept: Mapping[str, bytes]) -> Call
 
     Args:
         variables: of the playbooks; what lies in a list or a mapping is named after all that it lies in.
-        kept: files of the cluster's state: YAML, or a secret and nothing else.
+        kept: files of the cluster's state: YAML, or a secret and nothing else but lines of comment.
     """
     named = dict(_leaves("", variables))
     credentials = {credential for content in kept.values() for credential in _credentials(content)}
@@ -125,7 +125,7 @@ def _credentials(content: bytes) -> Iterator[str]:
     except yaml.YAMLError:
         document = text
     if not isinstance(document, dict | list):
-        yield text
+        yield "\n".join(line for line in text.splitlines() if not line.startswith("#")).strip()
         return
     yield from (value for name, value in _leaves("", document) if CREDENTIAL.search(name))
 

@@ -48,7 +48,9 @@ users: [{name: join, user: {token: abcdef.0123456789abcdef, client-key-data: U0V
 
 
 def test_credentials_that_are_kept_are_masked_and_addresses_are_not() -> None:
-    scrub = scrubber_of({}, {"kubeconfig": KUBECONFIG, "kubeconfig.certificate-key": f"{KEY}\n".encode()})
+    scrub = scrubber_of(
+        {}, {"kubeconfig": KUBECONFIG, "kubeconfig.certificate-key": f"# The key ends at 2026\n{KEY}\n".encode()}
+    )
     said = scrub(f"join https://10.9.9.2:6443 --token {TOKEN} --certificate-key {KEY} U0VDUkVUU0VDUkVU kubernetes")
     assert TOKEN not in said
     assert KEY not in said

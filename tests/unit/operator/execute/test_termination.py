@@ -180,6 +180,7 @@ NOT_BY_REQUEST = {
     "control_plane : Refuse to begin another cluster": "the executor chooses the machines of a run",
     "control_plane : Refuse a configuration with which the kubelet says something else": "the role refuses all",
     "control_plane : Say what is wrong": "the same",
+    "control_plane_join : Refuse to join with credentials that have ended": "the same",
     "control_plane_join : Refuse to join without credentials": "the executor chooses the machines of a run",
     "daemon : Say why the unit does not run": "the role settings blames the settings where they are new",
     "encryption_key : Refuse to go on before every Secret is written": "the API server refuses them",
