@@ -135,6 +135,10 @@ def obtain(release: dict[str, Any], store: Path, timeout: float) -> None:
             unpack(target, content, release.get("folder", ""))
         for binary in content.iterdir():
             binary.chmod(0o755)
+        for path in (*content.iterdir(), content):  # else a loss of power may leave the name without the bytes
+            opened = os.open(path, os.O_RDONLY)
+            os.fsync(opened)
+            os.close(opened)
         os.replace(content, place)
     finally:
         shutil.rmtree(scratch)

@@ -409,7 +409,7 @@ def test_no_program_is_in_a_template_or_in_a_task(role: Path) -> None:
 
 # Whoever opens a role sees what it does without reading Python. docs/decisions/playbooks-idiomatic.md says of each file
 # why no module of ansible-core does it.
-PLUGINS, PROGRAMS = 908, 174  # lines of modules and plugins, and of what machines keep
+PLUGINS, PROGRAMS = 912, 174  # lines of modules and plugins, and of what machines keep
 DRILL = {"etcd_keys": 320}  # reads an etcd that it starts and ends, which no task could
 DECISION = PLAYBOOKS.parent / "docs/decisions/playbooks-idiomatic.md"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import tarfile
 import threading
 import urllib.error
@@ -100,6 +101,27 @@ def test_unpacks_the_top_level_of_a_tar_file(mirror: Mirror, place: Path) -> Non
     )
     apply([release(mirror, place, "1", "kubelet.tar")], place)
     assert sorted(link.name for link in (place / "bin").iterdir()) == ["bridge", "portmap"]
+
+
+@pytest.mark.parametrize("file", ["kubelet", "kubelet.tar"])
+def test_a_release_is_on_the_disk_before_it_has_its_name(
+    mirror: Mirror, place: Path, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    mirror.content[f"/kubelet/1/{file}"] = tar(kubelet=b"one") if file.endswith(".tar") else b"one"
+    done: list[str] = []
+    name_it = os.replace
+
+    def synced(opened: int) -> None:
+        done.append(Path(f"/proc/self/fd/{opened}").resolve().name)
+
+    def replaced(source: Path, target: Path) -> None:
+        done.append("replaced")
+        name_it(source, target)
+
+    monkeypatch.setattr(binaries.os, "fsync", synced)
+    monkeypatch.setattr(binaries.os, "replace", replaced)
+    binaries.obtain(release(mirror, place, "1", file), place / "store", 5)
+    assert done == ["kubelet", "content", "replaced"]
 
 
 def test_a_second_time_asks_nothing_and_changes_nothing(mirror: Mirror, place: Path) -> None:
