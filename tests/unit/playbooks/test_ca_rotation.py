@@ -15,10 +15,15 @@ from tests.unit.playbooks.playbook_files import PLAYBOOKS, check_refusal, run_he
 FORMER = {name: f"former {name}\n" for name in ("ca.crt", "front-proxy-ca.crt", "etcd/ca.crt", "sa.pub")}
 NEW = {name: f"new {name}\n" for name in (*FORMER, "ca.key", "front-proxy-ca.key", "etcd/ca.key", "sa.key")}
 MANIFEST = "    - --cluster-signing-cert-file=/pki/ca.crt\n    - --cluster-signing-key-file=/pki/ca.key\n"
-KINDS = {
-    "cp": {"ca_rotation_control_plane": True},
-    "worker": {"ca_rotation_control_plane": False},
-    "etcd": {"ca_rotation_control_plane": False},
+# What machines are, whom of their cluster's CAs they trust, and which machines are members of etcd.
+KINDS: dict[str, tuple[str, set[str], list[str]]] = {
+    "cp": ("control plane", set(FORMER), ["{{ inventory_hostname }}"]),
+    "cp-beside": ("control plane", set(FORMER), ["etcd-0"]),
+    "cp-elsewhere": ("control plane", set(FORMER) - {"etcd/ca.crt"}, []),
+    "worker": ("worker", {"ca.crt"}, ["etcd-0"]),
+    "worker-elsewhere": ("worker", {"ca.crt"}, []),
+    "worker-member": ("worker", {"ca.crt", "etcd/ca.crt"}, ["etcd-0", "{{ inventory_hostname }}"]),
+    "etcd": ("", {"etcd/ca.crt"}, ["{{ inventory_hostname }}"]),
 }
 # By stage: the parts of each file that says whom to trust, what the controller manager signs with, and by which file.
 STAGES = {
@@ -26,7 +31,6 @@ STAGES = {
     "sign": ((NEW, FORMER), NEW, "ca-signing.crt"),
     "only": ((NEW,), NEW, "ca.crt"),
 }
-TRUSTED = {"cp": set(FORMER), "worker": {"ca.crt"}, "etcd": {"etcd/ca.crt"}}
 FILES = [(kind, stage) for kind in KINDS for stage in STAGES]
 
 READY = ["cp-0 v1.36.3 True", "w-0 v1.35.4 True", "w-1 v1.35.4 True"]
@@ -118,8 +122,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (place / name / "manifests" / "kube-controller-manager.yaml").write_text(MANIFEST, encoding="utf-8")
         (place / name / "kubelet.conf").write_text("    certificate-authority-data: b2xk\n", encoding="utf-8")
         hosts[name] = own(place, name, "", {"name": "x", "stage": stage, "former": FORMER, "new": NEW})
-        hosts[name] |= {"from": "files", **KINDS[kind], "ca_rotation_workers": [name] if kind == "worker" else []}
-        hosts[name] |= {"ca_rotation_etcd_members": [name] if kind in ("cp", "etcd") else []}
+        what, _, members = KINDS[kind]
+        hosts[name] |= {"from": "files", "ca_rotation_control_plane": what == "control plane"}
+        hosts[name] |= {"ca_rotation_workers": [name] if what == "worker" else [], "ca_rotation_etcd_members": members}
     for name, (seen, images, _) in NODES.items():
         (place / f"{name}.nodes").write_text("\n".join(seen), encoding="utf-8")
         (place / f"{name}.pods").write_text("\n".join(images), encoding="utf-8")
@@ -194,14 +199,14 @@ def test_a_stage_has_whom_a_machine_trusts(kind: str, stage: str, place: Path) -
     parts, signing, file = STAGES[stage]
     machine = place / f"{kind}-{stage}"
     trusted = {name for name in FORMER if (machine / "pki" / name).exists()}
-    assert trusted == TRUSTED[kind], (place / "said").read_text(encoding="utf-8")
+    assert trusted == KINDS[kind][1], (place / "said").read_text(encoding="utf-8")
     for name in trusted:
         assert (machine / "pki" / name).read_text(encoding="utf-8") == "".join(part[name] for part in parts)
     bundle = base64.b64encode("".join(part["ca.crt"] for part in parts).encode()).decode()
     kubeconfig = (machine / "kubelet.conf").read_text(encoding="utf-8")
-    assert kubeconfig == f"    certificate-authority-data: {'b2xk' if kind == 'etcd' else bundle}\n"
+    assert kubeconfig == f"    certificate-authority-data: {bundle if KINDS[kind][0] else 'b2xk'}\n"
     manifest = (machine / "manifests" / "kube-controller-manager.yaml").read_text(encoding="utf-8")
-    if kind == "cp":
+    if KINDS[kind][0] == "control plane":
         assert f"-cert-file={machine}/pki/{file}\n" in manifest
         assert (machine / "pki" / file).read_text(encoding="utf-8") == signing["ca.crt"]
     else:
