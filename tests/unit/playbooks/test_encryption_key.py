@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from jinja2 import Environment
 
-from tests.unit.playbooks.playbook_files import PLAYBOOKS, check_refusal, run_here
+from tests.unit.playbooks.playbook_files import PLAYBOOKS, check_refusal, load, run_here
 
 FIRST, SECOND = (base64.b64encode(letter * 32).decode() for letter in (b"a", b"b"))
 RELOADED = "apiserver_encryption_config_controller_automatic_reload_last_timestamp_seconds"
@@ -23,10 +23,27 @@ case "$*" in
   *) echo '{{"items": []}}' ;;
 esac
 """
+LEFT_OUT, MIDDLE = "this run leaves out cp-9", "run rotate-encryption-key.yml, which goes on where it was"
 # By a machine's name: its step and key, the keys that it has, those that it has afterwards, and how it is refused.
 ROWS: dict[str, tuple[str, str, list[str], list[str], str]] = {
     "begin": ("begin", FIRST, [], [FIRST], ""),
     "begin-other": ("begin", SECOND, [FIRST], [FIRST], "run rotate-encryption-key.yml to change the key"),
+    "begin-middle": ("begin", SECOND, [SECOND, FIRST], [SECOND, FIRST], MIDDLE),
+    "begin-middle-former": ("begin", FIRST, [FIRST, SECOND], [FIRST, SECOND], MIDDLE),
+    "begin-without-server": ("begin", SECOND, [SECOND, FIRST], [SECOND, FIRST], ""),
+    "begin-alone": ("begin", FIRST, [FIRST], [FIRST], ""),
+    "begin-alone-without-server": ("begin", FIRST, [], [FIRST], ""),
+    "begin-alone-plain": ("begin", FIRST, [], [], LEFT_OUT),
+    "begin-alone-plain-with-keys": ("begin", FIRST, [FIRST], [FIRST], LEFT_OUT),
+    "refuse": ("refuse", FIRST, [FIRST], [FIRST], ""),
+    "refuse-plain": ("refuse", FIRST, [], [], ""),
+    "refuse-other": ("refuse", SECOND, [FIRST], [FIRST], "run rotate-encryption-key.yml to change the key"),
+    "refuse-middle": ("refuse", SECOND, [SECOND, FIRST], [SECOND, FIRST], MIDDLE),
+    "refuse-alone-plain": ("refuse", FIRST, [], [], LEFT_OUT),
+    "check": ("check", SECOND, [FIRST], [FIRST], ""),
+    "check-middle": ("check", SECOND, [SECOND, FIRST], [SECOND, FIRST], ""),
+    "check-alone": ("check", SECOND, [FIRST], [FIRST], LEFT_OUT),
+    "check-nothing": ("check", FIRST, [], [], "run reconfigure.yml with this cluster_encryption_key first"),
     "known-of-nothing": ("known", FIRST, [], [], "run reconfigure.yml with this cluster_encryption_key first"),
     "known": ("known", SECOND, [FIRST], [FIRST, SECOND], ""),
     "known-stale": ("known", SECOND, [FIRST], [FIRST, SECOND], "the API server has not read"),
@@ -57,9 +74,13 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
             (place / name / "encryption.yml").write_text(file(present), encoding="utf-8")
             (place / name / "encryption.yml").chmod(0o600)
         hosts[name] = {"encryption_key_step": step, "encryption_key_wanted": key}
+        hosts[name] |= {"encryption_key_machines": [name, *(["cp-9"] if "-alone" in name else [])]}
+        if "without-server" not in name:
+            flag = "" if "plain" in name else f"    - --encryption-provider-config={place}/encryption.yml\n"
+            (place / name / "manifest.yaml").write_text(f"    - --secure-port=6443\n{flag}", encoding="utf-8")
     given = {
         "encryption_key_folder": "{{ place }}/{{ inventory_hostname }}",
-        "encryption_key_manifest": "{{ place }}/play.yml",  # there is an API server
+        "encryption_key_manifest": "{{ place }}/{{ inventory_hostname }}/manifest.yaml",
         "encryption_key_address": "10.0.0.2",
         "encryption_key_timeout": 1,
         "encryption_key_timeout_scale": 0.4,
@@ -89,3 +110,16 @@ def test_secrets_are_written_once_and_again_only_where_they_were_refused(said: t
         row: (said[1] / f"{row}.calls").read_text(encoding="utf-8").split() for row in ("rewrite", "rewrite-refused")
     }
     assert {row: len(attempts) for row, attempts in calls.items()} == {"rewrite": 1, "rewrite-refused": 2}
+
+
+# What each entry that changes what API servers encrypt with refuses before any play of it changes a machine.
+LOOKS = {"rotate-encryption-key": ("check", "checkpoint.yml"), "reconfigure": ("refuse", "virtual-address.yml")}
+
+
+@pytest.mark.parametrize("entry", LOOKS)
+def test_an_entry_refuses_before_it_changes_a_machine(entry: str) -> None:
+    plays = load(PLAYBOOKS / f"{entry}.yml")
+    step, change = LOOKS[entry]
+    steps = [play.get("vars", {}).get("encryption_key_step") for play in plays]
+    imports = [play.get("ansible.builtin.import_playbook") for play in plays]
+    assert steps.index(step) < imports.index(change)
