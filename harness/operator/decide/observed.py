@@ -70,18 +70,19 @@ PREFLIGHT = "Check the request before any machine changes"
 CHECKPOINT = "Restore settings that an interrupted run left"  # what that run may have left half stays noted
 SAME_VERSION = "Refuse a Kubernetes version that differs from the running one"
 ETCD_ALONE = "Refuse an inventory without etcd"
+KEY = "Refuse a key with which API servers could not read Secrets"
 REMOVAL = ("Choose the machines that act", "Refuse to start if no machine can act", "Refuse to remove etcd's majority")
 SKEW = ("Refuse forbidden version skew", "Refuse forbidden versions of external etcd, if there is one")
 CHECKS: Mapping[str, tuple[str, ...]] = {
     "deploy": (PREFLIGHT, CHECKPOINT, SAME_VERSION),
     "scale": (PREFLIGHT, CHECKPOINT, SAME_VERSION),
     "upgrade": (PREFLIGHT, CHECKPOINT, *SKEW, "Fetch new binaries and images"),
-    "reconfigure": (PREFLIGHT, CHECKPOINT, "Refuse to change versions", "Refuse settings that cannot work"),
+    "reconfigure": (PREFLIGHT, CHECKPOINT, "Refuse to change versions", KEY, "Refuse settings that cannot work"),
     "remove-node": ("Check the request", *REMOVAL, "Drain the nodes"),
     RESTORE: (CHECKPOINT,),
     RECOVER: ("Group lost and remaining machines",),
-    CLONE: (PREFLIGHT, "Refuse to begin a clone without all that it is made of"),
-    REBUILD: (PREFLIGHT, SAME_VERSION, "Refuse to begin without all that the control plane is made of"),
+    CLONE: (PREFLIGHT, ETCD_ALONE, "Refuse to begin a clone without all that it is made of"),
+    REBUILD: (PREFLIGHT, ETCD_ALONE, SAME_VERSION, "Refuse to begin without all that the control plane is made of"),
     DEPLOY_ETCD: (PREFLIGHT, ETCD_ALONE),
     ETCD_USERS: (PREFLIGHT, ETCD_ALONE),
     RECONFIGURE_ETCD: (PREFLIGHT, ETCD_ALONE),

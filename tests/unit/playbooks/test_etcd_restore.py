@@ -27,6 +27,7 @@ ROWS: dict[str, tuple[dict[str, str], str, str]] = {
         "3.9.1",
         "was taken of etcd 3.10.0, and cluster_etcd_version is",
     ),
+    "limited": ({"etcdVersion": "3.6.8"}, "3.6.8", "this run leaves out cp-9, which would go on with what etcd had"),
     "nobody-knows": ({}, "3.6.8", ""),
     "same-key": ({"encryption": "key-1"}, "3.6.8", ""),
     "encrypted-from-now-on": ({"encryption": ""}, "3.6.8", ""),
@@ -50,6 +51,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> str:
             path.write_bytes(b"a snapshot")
         hosts[name] = {"etcd_restore_path": str(path), "etcd_restore_version": version, "etcd_restore_members": []}
         hosts[name]["etcd_restore_encryption"] = "key-1"
+        hosts[name] |= {"etcd_restore_machines": ["same", name, *(["cp-9"] if name == "limited" else [])]}
     refuse = {"ansible.builtin.include_role": {"name": "etcd_restore", "tasks_from": "refuse"}}
     return run_here(place, [{"tasks": [refuse]}], {}, **hosts)
 

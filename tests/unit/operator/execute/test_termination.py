@@ -208,6 +208,7 @@ NOT_BY_REQUEST = {
     "etcd_restore : Refuse to continue without a snapshot": "the executor sets the path",
     "etcd_restore : Refuse data that cannot be moved": "somebody mounted it on the machine",
     "etcd_restore : Say why the snapshot was not restored": "a disk may be full",
+    "etcd_restore : Refuse to restore some members alone": "the executor chooses the machines of a run",
     "etcd_drill : Refuse to run without a snapshot": "the executor sets the path",
     "etcd_prefix : Refuse to delete objects of control planes that have not been reset": "the operator resets them all",
     "etcd_upgrade : Refuse to go on with a member down": "a member is not well",
@@ -232,6 +233,9 @@ NOT_BY_REQUEST = {
         "the operator has one begin, and goes on with it"
     ),
     "rebuild_check : Refuse to begin without the cluster's CAs": "it is not begun then",
+    "rebuild_check : Refuse to leave machines of etcd and of the control plane out": (
+        "the executor chooses the machines of a run"
+    ),
     "rebuild_check : Refuse to replace what etcd runs with, without a confirmation": (
         "the operator names the snapshot's time"
     ),
