@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import json
+import os
 import re
 import socket
 from pathlib import Path
@@ -17,6 +19,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.unit.playbooks.playbook_files import PLAYBOOKS, check_refusal, load, refusal_of, run_here
 from tests.unit.playbooks.test_preflight import mistakes
+from tests.unit.playbooks.test_templates import answered
 
 URL = "https://192.0.2.21:2379"
 ALONE = {"etcd": "cp"}
@@ -214,3 +217,30 @@ NO_WAY = {
 def test_what_says_that_there_is_no_way(text: str) -> None:
     pattern = load(PLAYBOOKS / "roles/preflight/vars/main.yml")["preflight_no_way"]
     assert bool(re.search(pattern, text)) is NO_WAY[text]
+
+
+# By groups: whether the machine cp is the first one of each kind. Where a kind has no machine, none is.
+FIRST = ("etcd_first", "certificates_hand_out", "control_plane_join_leads", "etcd_clone_wanted")
+TOPOLOGIES: tuple[tuple[dict[str, str], dict[str, Any], tuple[bool, ...]], ...] = (
+    (ELSEWHERE, {"cluster_etcd_endpoints": [URL]}, (False, False, False, False)),
+    ({"control_plane": "cp-1", "node": "cp"}, {"cluster_etcd_endpoints": [URL]}, (False, False, False, False)),
+    ({"control_plane": "cp-1", "etcd": "cp etcd-1 etcd-2", "node": "cp"}, {}, (True, True, False, True)),
+    (ALONE, {}, (True, True, False, True)),
+    (STACKED, {}, (True, False, False, True)),
+)
+
+
+@pytest.mark.parametrize(("groups", "given", "firsts"), TOPOLOGIES)
+def test_a_machine_is_first_of_some_or_of_none(
+    groups: dict[str, str], given: dict[str, Any], firsts: tuple[bool, ...], tmp_path: Path
+) -> None:
+    children = {name: {"hosts": dict.fromkeys(machines.split())} for name, machines in groups.items()}
+    inventory = tmp_path / "hosts.yml"
+    inventory.write_text(yaml.safe_dump({"all": {"children": children}}), encoding="utf-8")
+    template = os.path.relpath(Path(__file__).with_name("given.json.j2"), PLAYBOOKS / "roles")
+    names = [*FIRST, "cluster_etcd_clone_path"]
+    asked = {"render": {"given": template}, "roles": str(PLAYBOOKS / "roles"), "names": names, **given}
+    found = answered(inventory, asked)["given"]
+    found = json.loads(found) if isinstance(found, str) else found
+    assert tuple(str(found[name]) == "True" for name in FIRST) == firsts
+    assert found["cluster_etcd_clone_path"].endswith(".clone")
