@@ -69,3 +69,9 @@ def test_kubeadm_brings_no_certificates_to_a_control_plane_that_an_external_ca_s
     documents = [document for document in yaml.safe_load_all(made.read_text()) if document]
     places = [part for document in documents for part in (document, document.get("controlPlane") or {})]
     assert [part["certificateKey"] for part in places if "certificateKey" in part] == ([] if external else ["ab12"])
+
+
+def test_requests_wait_until_all_else_of_an_installation_is_done() -> None:
+    """They tell of one that was cut short."""
+    removed = [task["name"] for task in load(PLAYBOOKS / "roles/external_ca/tasks/install.yml")]
+    assert removed[-1] == "Remove the requests"
