@@ -14,6 +14,7 @@ from tests.unit.playbooks.playbook_files import PLAYBOOKS, check_refusal, run_he
 
 FORMER = {name: f"former {name}\n" for name in ("ca.crt", "front-proxy-ca.crt", "etcd/ca.crt", "sa.pub")}
 NEW = {name: f"new {name}\n" for name in (*FORMER, "ca.key", "front-proxy-ca.key", "etcd/ca.key", "sa.key")}
+KEY = "    client-key-data: c2VjcmV0\n"  # in kubeconfigs, beside whom they trust
 MANIFEST = "    - --cluster-signing-cert-file=/pki/ca.crt\n    - --cluster-signing-key-file=/pki/ca.key\n"
 # What machines are, whom of their cluster's CAs they trust, and which machines are members of etcd.
 KINDS: dict[str, tuple[str, set[str], list[str]]] = {
@@ -120,7 +121,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (place / name / "pki" / "etcd").mkdir(parents=True)
         (place / name / "manifests").mkdir()
         (place / name / "manifests" / "kube-controller-manager.yaml").write_text(MANIFEST, encoding="utf-8")
-        (place / name / "kubelet.conf").write_text("    certificate-authority-data: b2xk\n", encoding="utf-8")
+        (place / name / "kubelet.conf").write_text(f"    certificate-authority-data: b2xk\n{KEY}", encoding="utf-8")
         hosts[name] = own(place, name, "", {"name": "x", "stage": stage, "former": FORMER, "new": NEW})
         what, _, members = KINDS[kind]
         hosts[name] |= {"from": "files", "ca_rotation_control_plane": what == "control plane"}
@@ -170,7 +171,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         }
         for role in ("running_version", "version_skew")  # Ansible ends once every machine of a play has failed
     ]
-    said = run_here(place, plays, {"kubectl": KUBECTL, "find": FIND}, **hosts)
+    said = run_here(place, plays, {"kubectl": KUBECTL, "find": FIND}, ["--diff"], **hosts)
     (place / "said").write_text(said, encoding="utf-8")
     return place
 
@@ -204,13 +205,19 @@ def test_a_stage_has_whom_a_machine_trusts(kind: str, stage: str, place: Path) -
         assert (machine / "pki" / name).read_text(encoding="utf-8") == "".join(part[name] for part in parts)
     bundle = base64.b64encode("".join(part["ca.crt"] for part in parts).encode()).decode()
     kubeconfig = (machine / "kubelet.conf").read_text(encoding="utf-8")
-    assert kubeconfig == f"    certificate-authority-data: {bundle if KINDS[kind][0] else 'b2xk'}\n"
+    assert kubeconfig == f"    certificate-authority-data: {bundle if KINDS[kind][0] else 'b2xk'}\n{KEY}"
     manifest = (machine / "manifests" / "kube-controller-manager.yaml").read_text(encoding="utf-8")
     if KINDS[kind][0] == "control plane":
         assert f"-cert-file={machine}/pki/{file}\n" in manifest
         assert (machine / "pki" / file).read_text(encoding="utf-8") == signing["ca.crt"]
     else:
         assert manifest == MANIFEST
+
+
+def test_no_key_is_shown_with_what_differs(place: Path) -> None:
+    said = (place / "said").read_text(encoding="utf-8")
+    assert "ca-signing.crt" in said
+    assert KEY.split()[-1] not in said
 
 
 @pytest.mark.parametrize("row", [*NODES, *CHECKS, *GUARDS])

@@ -46,7 +46,7 @@ LATER = {
 KEYWORDS = {
     "name", "when", "vars", "register", "changed_when", "failed_when", "check_mode", "no_log", "environment", "block",
     "rescue", "always", "module_defaults", "loop", "loop_control", "ignore_unreachable", "until", "retries", "delay",
-    "any_errors_fatal",
+    "any_errors_fatal", "diff",
 }  # fmt: skip
 
 CONDITIONS = ("when", "failed_when", "changed_when", "until", "that")
@@ -405,6 +405,81 @@ def test_no_program_is_in_a_template_or_in_a_task(role: Path) -> None:
         assert list(hidden_programs(load(path), shells)) == [], path.name
     modules = {name for path in sorted((role / "tasks").glob("*.yml")) for task in tasks(path) for name in task}
     assert modules & {"ansible.builtin.shell", "ansible.builtin.script", "ansible.builtin.expect"} == set()
+
+
+# Programs that print a secret, and what keeps them from it.
+PRINTS: dict[tuple[str, ...], str] = {
+    ("kubeadm", "token", "create"): "",
+    ("kubeadm", "certs", "certificate-key"): "",
+    ("upload-certs",): "--skip-certificate-key-print",
+    ("create", "token"): "",
+    ("get", "secrets", "--output=json"): "",
+}
+# What `slurp` reads and modules change in place, of which Ansible shows all. Every other file may have a secret.
+OPEN = re.compile(
+    r"[.]crt$|_(manifest|manifests|component)\b|/manifests?/|/kubeadm[.]yml$|^/etc/hosts$"
+    r"|/(rewritten|drained)$|bootstrap_os_|kubelet_update_file|kubeadm-flags[.]env$|ca_rotation_certificates [}]{2}/"
+)
+# Files for root alone without a secret. Of every other one that is written with its text, `--diff` shows no part.
+PRIVATE = re.compile(
+    r"/kubeadm(-join)?[.]yml$|/(signing|upgrade|uploaded|config)[.]yml$|openssl[.]cnf$|begin[.]env$|[.](json|crt)$"
+    r"|/(rewritten|drained|patches/.*|KubeletConfiguration)$|snapshot[.]db$"
+    r"|(record|_mark|hardening_file|clone_objects_file|container_runtime_file[.]dest) [}]{2}$"
+)
+SHOWN = {f"ansible.builtin.{name}": option for name, option in (
+    ("slurp", "src"), ("replace", "path"), ("lineinfile", "path"), ("blockinfile", "path"),
+)}  # fmt: skip
+
+
+def secrets_shown(task: dict[str, Any]) -> Iterator[str]:
+    """Yield what of a task Ansible would show and may be a secret."""
+    if task.get("no_log") is True:
+        return
+    command = task.get("ansible.builtin.command", {})
+    words = [word for line in command_lines(command) for word in line]
+    for printed, silent in PRINTS.items():
+        if set(printed) <= set(words) and (not silent or silent not in words):
+            yield " ".join(printed)
+    for name, option in SHOWN.items():
+        path = str(task.get(name, {}).get(option, "")).strip()
+        if path and not OPEN.search(path) and (name.endswith("slurp") or task.get("diff") is not False):
+            yield path
+    for name in ("ansible.builtin.copy", "ansible.builtin.template"):
+        options = task.get(name, {})
+        hidden = options.get("remote_src") or options.get("content") == "" or task.get("diff") is False
+        if "0600" in str(options.get("mode")) and not hidden and not PRIVATE.search(str(options["dest"]).strip()):
+            yield str(options["dest"])
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        ({"ansible.builtin.command": {"argv": ["kubeadm", "token", "create"]}}, True),
+        ({"ansible.builtin.command": {"argv": ["kubeadm", "token", "create"]}, "no_log": True}, False),
+        ({"ansible.builtin.command": {"argv": "{{ a + ['create', 'token', 'b'] }}"}}, True),
+        ({"ansible.builtin.command": {"argv": ["kubeadm", "init", "phase", "upload-certs"]}}, True),
+        ({"ansible.builtin.slurp": {"src": "/etc/kubernetes/admin.conf"}}, True),
+        ({"ansible.builtin.slurp": {"src": "/etc/kubernetes/admin.conf"}, "diff": False}, True),
+        ({"ansible.builtin.slurp": {"src": "{{ folder }}/ca.crt"}}, False),
+        ({"ansible.builtin.replace": {"path": "{{ file.path }}"}}, True),
+        ({"ansible.builtin.replace": {"path": "{{ file.path }}"}, "diff": False}, False),
+        ({"ansible.builtin.copy": {"dest": "/etc/kubernetes/ca.key", "mode": "0600", "content": "a"}}, True),
+        ({"ansible.builtin.copy": {"dest": "/a", "mode": "0600", "remote_src": True}}, False),
+        ({"ansible.builtin.template": {"dest": "/a/encryption.yml", "mode": "0600"}}, True),
+    ],
+)
+def test_a_task_that_may_show_a_secret_is_found(task: dict[str, Any], *, expected: bool) -> None:
+    assert bool(list(secrets_shown(task))) is expected
+
+
+def test_no_task_shows_a_secret() -> None:
+    found = {
+        f"{path.parents[1].name}: {task['name']}": shown
+        for path in TASK_FILES
+        for task in tasks(path)
+        if (shown := list(secrets_shown(task)))
+    }
+    assert found == {}
 
 
 # Whoever opens a role sees what it does without reading Python. docs/decisions/playbooks-idiomatic.md says of each file
