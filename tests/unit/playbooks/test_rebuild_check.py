@@ -28,7 +28,7 @@ DIGEST = hashlib.sha1(SNAPSHOT).hexdigest()  # noqa: S324 - as Ansible's module 
 ROWS: dict[str, tuple[dict[str, str], dict[str, Any], str]] = {
     "bare": ({}, {}, ""),
     "limited-to-all": ({}, {"rebuild_check_machines": ["bare", "limited-to-all"]}, ""),
-    "limited": ({}, {"rebuild_check_machines": ["limited", "cp-9"]}, "this run leaves out cp-9, which may have what is"),
+    "limited": ({}, {"rebuild_check_machines": ["limited", "cp-9"]}, "this run leaves out cp-9, which may have what"),
     "worker": ({"ca.crt": OWN}, {}, ""),
     "worker-of-a-chain": ({"ca.crt": OWN + FOREIGN}, {}, ""),
     "worker-of-another": ({"ca.crt": FOREIGN}, {}, "has another CA than cluster_authority_path"),
