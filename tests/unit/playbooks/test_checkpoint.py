@@ -23,7 +23,7 @@ ROWS: dict[str, tuple[dict[str, str], bool, dict[str, str], bool]] = {
 # Who changes what a checkpoint has, so that nobody may go back to it: the file of tasks in which it is forgotten.
 FORGET = {
     "upgrade_prefetch": "main",
-    "encryption_key": "keys",
+    "encryption_key": "step",
     "ca_rotation": "trust",
     "etcd_endpoints": "endpoints",
 }
