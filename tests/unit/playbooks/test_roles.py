@@ -418,7 +418,8 @@ PRINTS: dict[tuple[str, ...], str] = {
 # What `slurp` reads and modules change in place, of which Ansible shows all. Every other file may have a secret.
 OPEN = re.compile(
     r"[.]crt$|_(manifest|manifests|component)\b|/manifests?/|/kubeadm[.]yml$|^/etc/hosts$"
-    r"|/(rewritten|drained)$|node_uncordon_file|bootstrap_os_|kubelet_update_file|kubeadm-flags[.]env$|ca_rotation_certificates [}]{2}/"
+    r"|/(rewritten|drained)$|node_uncordon_file|bootstrap_os_|kubelet_update_file|kubeadm-flags[.]env$"
+    r"|ca_rotation_certificates [}]{2}/"
 )
 # Files for root alone without a secret. Of every other one that is written with its text, `--diff` shows no part.
 PRIVATE = re.compile(
