@@ -19,6 +19,15 @@ from tests.embedded.playbooks.running import flags, give
 OLD = "3.6.6"  # of the same minor release as the cell's
 MEMBERS = ("etcd-0", "etcd-1", "etcd-2")
 CLUSTER = {"name": "cluster-a", "prefix": "/registry/cluster-a"}
+# A separate disk cannot be moved: a mount stands for one.
+MOUNT = """
+sudo systemctl stop etcd && sudo mv /var/lib/etcd /var/lib/disk && sudo mkdir -m 0700 /var/lib/etcd &&
+  sudo mount --bind /var/lib/disk /var/lib/etcd && echo mounted
+"""
+UNMOUNT = """
+sudo systemctl stop etcd && sudo umount /var/lib/etcd && sudo rmdir /var/lib/etcd && sudo rm -r /var/lib/disk/lost &&
+  sudo mv /var/lib/disk /var/lib/etcd && sudo systemctl start etcd && echo unmounted
+"""
 
 
 @pytest.fixture(scope="module")
@@ -130,9 +139,12 @@ def test_etcd_without_its_quorum_is_recovered(bench: Bench, place: dict[str, int
     assert on_etcd(bench, place, "get /later --print-value-only") == "yes", "with a quorum, nothing is restored"
     for name in ("etcd-1", "etcd-2"):
         bench.on(place[name], "sudo systemctl stop etcd && sudo rm -rf /var/lib/etcd/member")
+    assert bench.on(place["etcd-0"], MOUNT).stdout == "mounted\n"
     lost = ("-e", json.dumps({"cluster_lost_nodes": ["etcd-1", "etcd-2"]}))
     bench.play(*path, *lost, entry="recover")
     assert external_members(bench, place["etcd-0"]) == {"etcd-0"}
+    assert bench.on(place["etcd-0"], "sudo ls /var/lib/disk").stdout.split() == ["lost", "member"]
+    assert bench.on(place["etcd-0"], UNMOUNT).stdout == "unmounted\n"
     assert on_etcd(bench, place, "get /kept --print-value-only") == "yes"
     assert on_etcd(bench, place, "get /later --print-value-only") == ""
     bench.play("--limit", "etcd-1,etcd-2", entry="reset")
@@ -185,7 +197,11 @@ def test_entries_of_etcd_work_while_it_asks_who_its_clients_are(
 ) -> None:
     assert cluster
     bench.list_only(*MEMBERS)
-    bench.play("-e", f"cluster_etcd_snapshot_path={bench.directory}/later.db", entry="backup")
+    path = ("-e", f"cluster_etcd_snapshot_path={bench.directory}/later.db")
+    bench.play(*path, entry="backup")
+    assert on_etcd(bench, place, "put /later yes") == "OK"
+    bench.play(*path, entry="recover")
+    assert on_etcd(bench, place, "get /later --print-value-only") == "yes", "with a quorum, nothing is restored"
     every = ("-e", "cluster_etcd_defragment_percent=0", "-e", "cluster_etcd_defragment_mebibytes=0")
     bench.play(*every, entry="defragment-etcd")
     bench.play(*leaving("etcd-1"), entry="remove-node")
