@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jinja2 import Environment
@@ -67,7 +68,8 @@ def file(keys: list[str]) -> str:
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """Return what Ansible said of all rows in one run, and the folder of the machines' files."""
-    place, hosts = tmp_path_factory.mktemp("keys"), {}
+    place = tmp_path_factory.mktemp("keys")
+    hosts: dict[str, dict[str, Any]] = {}
     for name, (step, key, present, _, _) in ROWS.items():
         (place / name).mkdir(mode=0o700)
         if present:
