@@ -137,7 +137,7 @@ def run(
     timeout: float,
     check: bool = True,
     cwd: Path | None = None,
-    env: Mapping[str, str] | None = None,
+    env: Mapping[str, str | None] | None = None,
     stdin: str | None = None,
     log: Path | None = None,
     on_line: Callable[[str], None] | None = None,
@@ -148,7 +148,7 @@ def run(
         argv: the command and its arguments; never a shell string.
         timeout: seconds after which the command's whole process group is killed.
         check: raise CommandFailed when the exit status is not 0.
-        env: variables to add to this process's environment.
+        env: variables to add to this process's environment, and to take out of it (None).
         stdin: text to feed; without it the command reads from /dev/null.
         log: append stdout and stderr, interleaved, to this file; `Completed.stdout` then holds what was written.
         on_line: called with every line of output as it comes (implies interleaving).
@@ -216,15 +216,36 @@ def follow(
     return done
 
 
+# What tells git of a repository, whatever folder it works in: what `git rev-parse --local-env-vars` names, but for a
+# person's settings (GIT_CONFIG_*). Hooks, aliases and `rebase --exec` have some of them.
+OF_A_REPOSITORY = (
+    *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_DIR", "GIT_GRAFT_FILE", "GIT_IMPLICIT_WORK_TREE"),
+    *("GIT_INDEX_FILE", "GIT_INTERNAL_SUPER_PREFIX", "GIT_NO_REPLACE_OBJECTS", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"),
+    *("GIT_REPLACE_REF_BASE", "GIT_SHALLOW_FILE", "GIT_WORK_TREE"),
+)
+
+
+def git(
+    folder: Path, *words: str, timeout: float, check: bool = False, env: Mapping[str, str] | None = None
+) -> Completed:
+    """Run git on the repository of a folder, and on no other that the environment names.
+
+    Raises:
+        CommandFailed: as `run`.
+    """
+    argv: Argv = ["git", "-C", folder, *words]
+    return run(argv, timeout=timeout, check=check, env={**dict.fromkeys(OF_A_REPOSITORY), **(env or {})})
+
+
 def _start(
-    words: tuple[str, ...], cwd: Path | None, env: Mapping[str, str] | None, *, fed: bool, interleave: bool
+    words: tuple[str, ...], cwd: Path | None, env: Mapping[str, str | None] | None, *, fed: bool, interleave: bool
 ) -> subprocess.Popen[str]:
     """Start a command in a session of its own, with pipes."""
     try:
         return subprocess.Popen(
             words,
             cwd=cwd,
-            env={**os.environ, **(env or {})},
+            env={name: value for name, value in {**os.environ, **(env or {})}.items() if value is not None},
             text=True,
             errors="replace",
             start_new_session=True,

@@ -208,7 +208,7 @@ def refuse_other_checkout(environment: Mapping[str, str], directory: Path) -> No
     if not (directory / ".git").exists():
         raise BadInput(f"{directory} (CI_PROJECT_DIR) has no checkout of the commit {commit[:12]}", hint=remedy)
     try:
-        done = proc.run(["git", "-C", directory, "rev-parse", "HEAD"], timeout=GIT_SECONDS, check=False)
+        done = proc.git(directory, "rev-parse", "HEAD", timeout=GIT_SECONDS)
     except proc.CommandFailed:
         return
     head = done.stdout.strip()

@@ -89,9 +89,8 @@ def root(environment: Mapping[str, str]) -> Path:
 
 
 def _git(checkout: Path, *arguments: str) -> str:
-    argv: list[str | Path] = ["git", "-C", checkout, *arguments]
     try:
-        done = proc.run(argv, timeout=GIT_SECONDS, check=False, env={"GIT_OPTIONAL_LOCKS": "0"})
+        done = proc.git(checkout, *arguments, timeout=GIT_SECONDS, env={"GIT_OPTIONAL_LOCKS": "0"})
     except proc.CommandFailed:
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""

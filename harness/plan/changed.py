@@ -89,7 +89,7 @@ def _listed(project: Path, *words: str) -> list[str]:
 
 def _git(project: Path, *words: str) -> proc.Completed:
     try:
-        return proc.run(["git", "-C", project, *words], timeout=GIT_SECONDS, check=False)
+        return proc.git(project, *words, timeout=GIT_SECONDS)
     except proc.CommandFailed as failure:
         raise BadInput(failure.summary, hint="--changed-since asks git; is it installed?") from failure
 

@@ -362,7 +362,7 @@ def _source(own: Path, name: str, present: Path | None) -> Path | None:
 
 def _git(where: Path, *words: str, env: Mapping[str, str] | None = None) -> proc.Completed:
     try:
-        return proc.run(["git", "-C", where, *words], timeout=GIT_SECONDS, check=False, env=env)
+        return proc.git(where, *words, timeout=GIT_SECONDS, env=env)
     except proc.CommandFailed as failure:
         raise BadInput(failure.summary, hint="vmatrix bisect needs git; is it installed?") from failure
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -13,6 +14,7 @@ import pytest
 from harness import proc, threads
 from harness.errors import InfraError
 from harness.proc import (
+    OF_A_REPOSITORY,
     CommandFailed,
     CommandTimedOut,
     Service,
@@ -25,6 +27,7 @@ from harness.proc import (
     stream,
 )
 from harness.until import Deadline, NotYet, until
+from tests.unit.pages import ROOT
 
 PORT_TAKEN = "[ERROR Port-6443]: Port 6443 is in use"
 
@@ -279,3 +282,24 @@ def test_a_failure_of_the_infrastructure_begins_with_the_reason() -> None:
         run(["sh", "-c", script], timeout=10)
     assert caught.value.summary == "kind failed: ERROR: no space left"
     assert "ended with status 3" in caught.value.detail
+
+
+def test_what_tells_git_of_a_repository_is_what_git_says_but_for_settings() -> None:
+    named = run(["git", "rev-parse", "--local-env-vars"], timeout=60).stdout.split()
+    assert {name for name in named if not name.startswith("GIT_CONFIG")} <= set(OF_A_REPOSITORY)
+
+
+def test_nobody_else_runs_git_on_a_folder() -> None:
+    """`proc.git` alone keeps git from another repository than the folder's."""
+    files = {
+        str(file.relative_to(ROOT))
+        for file in (ROOT / "harness").rglob("*.py")
+        if re.search(r'"git", "-C"', file.read_text("utf-8"))
+    }
+    assert files == {"harness/proc.py"}
+
+
+def test_a_variable_is_taken_out_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GONE", "1")
+    assert run(["env"], timeout=60, env={"GONE": None, "THERE": "1"}).stdout.split("\n").count("THERE=1") == 1
+    assert "GONE=" not in run(["env"], timeout=60, env={"GONE": None}).stdout

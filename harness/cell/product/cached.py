@@ -14,15 +14,17 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from harness import proc
 from harness.cell.product.protocol import Tell
 from harness.errors import BadInput
 from harness.files import LOCK, hold, write_atomically
 from harness.model import Cell, Phase
 from harness.paths import cache_dir
-from harness.proc import CommandFailed, run
+from harness.proc import CommandFailed
 from harness.spec import product_files
 from harness.spec.models import Product, Timeouts
 
@@ -184,7 +186,7 @@ def revision_of(product: Product, project: Path) -> Revision | None:
         return None
     folder = product_files.folder(sources.model_dump(), project)
     here = folder is not None and (folder / ".git").exists()
-    commit = run(_git(folder, "rev-parse", "HEAD"), timeout=GIT_SECONDS, check=False).stdout.strip() if here else ""
+    commit = proc.git(folder, "rev-parse", "HEAD", timeout=GIT_SECONDS).stdout.strip() if folder and here else ""
     replaced = sources.git is None or folder != product_files.cached(sources.git, str(sources.revision))
     return Revision(product.name, sources.git or "", sources.revision or "", commit, str(folder) if replaced else "")
 
@@ -219,7 +221,7 @@ def _release(product: Product, project: Path) -> str:
     releases, folder = product.sources.releases, product_files.folder(product.sources.model_dump(), project)
     if product.sources.revision is not None and entry_of(product, project) is not None:
         return product.sources.revision
-    done = run(_git(folder, "tag", "--points-at", "HEAD"), timeout=GIT_SECONDS, check=False)
+    done = proc.git(folder or project, "tag", "--points-at", "HEAD", timeout=GIT_SECONDS)
     tags = done.stdout.split()
     release_tag = next((tag for tag in tags if tag in releases), None)
     if release_tag is None:
@@ -240,12 +242,13 @@ def _fetch(git: str, revision: str, folder: Path, seconds: float) -> None:
     ref = revision if COMMIT.fullmatch(revision) else f"refs/tags/{revision}"
     hint = f"product.sources in product.yml; {product_files.VARIABLE}=FOLDER uses a folder instead"
     try:
-        run(["git", "init", "--quiet", folder], timeout=seconds)
-        run(_git(folder, "fetch", "--quiet", "--depth", "1", git, ref), timeout=seconds, env=ALONE)
-        run(_git(folder, "checkout", "--quiet", "--detach", "FETCH_HEAD"), timeout=seconds)
+        run = partial(proc.git, timeout=seconds, check=True, env=ALONE)
+        run(folder.parent, "init", "--quiet", folder.name)
+        run(folder, "fetch", "--quiet", "--depth", "1", git, ref)
+        run(folder, "checkout", "--quiet", "--detach", "FETCH_HEAD")
         if (folder / ".gitmodules").is_file():
             update = ("submodule", "update", "--quiet", "--init", "--recursive", "--depth", "1")
-            run(_git(folder, *update), timeout=seconds, env=ALONE)
+            run(folder, *update)
     except CommandFailed as failure:
         if "couldn't find remote ref" in failure.detail:
             raise BadInput(
@@ -253,7 +256,3 @@ def _fetch(git: str, revision: str, folder: Path, seconds: float) -> None:
                 hint=f"a branch moves, so name a tag or a commit of 40 digits; {hint}",
             ) from failure
         raise refused(f"{revision} of {git} cannot be fetched", failure, hint=hint) from failure
-
-
-def _git(folder: Path | None, *words: str) -> list[str]:
-    return ["git", "-C", str(folder), *words]

@@ -129,6 +129,27 @@ def test_nothing_is_left_of_its_work_tree(root: Path, tmp_path: Path) -> None:
     assert (root / "deploy" / "number").read_text(encoding="utf-8") == str(COMMITS)
 
 
+def test_the_users_checkout_stays_as_it_is_whatever_repository_git_is_told_of(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in hooks, aliases and `rebase --exec`."""
+    (root / "deploy" / "number").write_text("edited", encoding="utf-8")
+    (root / "untracked").touch()
+    before = git(root, "status", "--porcelain", "--branch"), git(root, "rev-parse", "HEAD")
+    with monkeypatch.context() as told:
+        told.setenv("GIT_DIR", str(root / ".git"))
+        told.setenv("GIT_WORK_TREE", str(root))
+        told.setenv("GIT_INDEX_FILE", str(root / ".git" / "index"))
+        repository, search_ = begun(root)
+        tried: list[int] = []
+        found = search(search_, repository, tmp_path / "runs", product(3, tried), lambda _: None)
+        (culprit,) = found.open
+        assert repository.revision(culprit).title.endswith("Change 3"), "by what is checked out of each commit"
+    assert (git(root, "status", "--porcelain", "--branch"), git(root, "rev-parse", "HEAD")) == before
+    assert (root / "deploy" / "number").read_text(encoding="utf-8") == "edited"
+    assert (root / "untracked").exists()
+
+
 LOCAL = ("-c", "protocol.file.allow=always")  # which git asks for, for submodules in folders
 
 

@@ -64,6 +64,26 @@ def test_a_tag_is_fetched_once_and_its_commit_is_told(repository: Path, tmp_path
     assert str(told) == f"p, file://{repository} v1 (commit {told.commit[:12]})"
 
 
+def test_sources_are_fetched_into_their_folder_whatever_repository_git_is_told_of(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in hooks, aliases and `rebase --exec`."""
+    own = tmp_path / "own"
+    git(tmp_path, "clone", "--quiet", f"file://{repository}", "own")
+    before = git(own, "rev-parse", "HEAD"), git(own, "status", "--branch", "--porcelain")
+    wanted = product(git=f"file://{repository}", revision="v1")
+    with monkeypatch.context() as told:
+        told.setenv("GIT_DIR", str(own / ".git"))
+        told.setenv("GIT_WORK_TREE", str(own))
+        fetch(wanted, tmp_path)
+        revision = cached.revision_of(wanted, tmp_path)
+    assert (product_files.cached(f"file://{repository}", "v1") / "version").read_text(encoding="utf-8") == "1"
+    assert revision is not None
+    assert revision.commit == git(repository, "rev-parse", "v1")
+    assert (git(own, "rev-parse", "HEAD"), git(own, "status", "--branch", "--porcelain")) == before
+    assert (own / "version").read_text(encoding="utf-8") == "2"
+
+
 def test_a_commit_is_fetched_by_its_full_id(repository: Path, tmp_path: Path) -> None:
     commit = git(repository, "rev-parse", "HEAD~1")
     fetch(product(git=f"file://{repository}", revision=commit), tmp_path)
