@@ -483,6 +483,37 @@ def test_no_task_shows_a_secret() -> None:
     assert found == {}
 
 
+UNORDERED = re.compile(r"difference\((?!.*\| sort)", re.DOTALL)  # Ansible has its result in any order
+
+
+def unordered(texts: Iterable[str]) -> set[str]:
+    """Return the expressions that join names in any order: directly, or by a variable that has them so."""
+    together = "\n".join(texts)
+    values = re.findall(r"^ *(\w+): (?:>-\n *)?\"?\{\{(.*?)\}\}", together, re.MULTILINE | re.DOTALL)
+    names = "|".join(name for name, value in values if UNORDERED.search(value)) or "(?!)"
+    joined = re.compile(rf"\b({names}) \| join|difference\([^|]*\)(?! \| sort)[^|]* \| join")
+    return {text for text in re.findall(r"\{\{(.*?)\}\}", together, re.DOTALL) if joined.search(text)}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('a: "{{ b | difference(c) }}"\nmsg: "{{ a | join }} are gone"', True),
+        ("a: >-\n  {{ b\n     | difference(c) | list }}\nmsg: \"{{ a | join(', ') }} are gone\"", True),
+        ('a: "{{ b | difference(c) | sort }}"\nmsg: "{{ a | join }} are gone"', False),
+        ("msg: \"{{ b | difference(c) | join(', ') }} are gone\"", True),
+        ("msg: \"{{ b | difference(c) | sort | join(', ') }} are gone\"", False),
+        ('a: "{{ b | difference(c) }}"\nthat: a | length == 0', False),
+    ],
+)
+def test_names_that_are_joined_in_any_order_are_found(text: str, *, expected: bool) -> None:
+    assert bool(unordered([text])) is expected
+
+
+def test_a_message_names_machines_in_the_same_order_each_time() -> None:
+    assert unordered(path.read_text(encoding="utf-8") for path in PLAYBOOKS.rglob("*.yml")) == set()
+
+
 # Whoever opens a role sees what it does without reading Python. docs/decisions/playbooks-idiomatic.md says of each file
 # why no module of ansible-core does it.
 PLUGINS, PROGRAMS = 912, 174  # lines of modules and plugins, and of what machines keep
