@@ -237,7 +237,8 @@ def test_a_machine_stands_still_and_goes_on(machines: Machines, admin: Cluster) 
     machines.create("still")
     machines.wait_ready("still")
     guest = machines.login("still")
-    machines.run(guest, "nohup sh -c 'while :; do date +%s%N > /tmp/beat; sleep 0.1; done' >/dev/null 2>&1 &")
+    beat = "while :; do date +%s%N > /tmp/next; mv /tmp/next /tmp/beat; sleep 0.1; done"  # never read half written
+    machines.run(guest, f"nohup sh -c '{beat}' >/dev/null 2>&1 &")
 
     assert put(admin, namespace, "virtualmachineinstances", "still", "pause").code == 200
     machines.wait_word("still", "Paused")
