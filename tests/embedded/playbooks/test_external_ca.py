@@ -6,6 +6,7 @@ import base64
 import json
 import shutil
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from harness import proc
+from harness import paths, proc
+from harness.artifacts.store import Store
+from harness.plan.tiers import tier_cells
+from harness.spec import load_spec
 from tests.unit.playbooks.playbook_files import PLAYBOOKS, load, run_here
-from tests.unit.playbooks.test_kubeadm import VERSIONS, kubeadm
+from tests.unit.playbooks.test_kubeadm import VERSIONS
 
 SERVER, CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
 KINDS = {"client": [CLIENT], "server": [SERVER], "peer": [SERVER, CLIENT]}
@@ -93,7 +97,14 @@ def lasts(read: x509.Certificate) -> timedelta:
 
 CONFIGS = [each["name"] for each in OWN["external_ca_kubeconfigs"]]
 FRONT = ["front-proxy-ca.crt", "front-proxy-ca.key"]
-VERSION = next(iter(VERSIONS))
+SMOKE = tier_cells(load_spec(paths.project_dir() / "matrix"), "smoke", "embedded")[0]
+VERSION = str(SMOKE.vars["cluster_kubernetes_version"])  # what every infrastructure has built already
+
+
+@cache
+def kubeadm(version: str) -> Path:
+    """Return the program of a version, which is built where no test before has done it."""
+    return Store().obtain("kubeadm", version).file("kubeadm")
 
 
 @pytest.fixture(scope="module")
