@@ -131,7 +131,7 @@ def _print_diff(releases: Sequence[upstream_releases.Newer], limits: ArtifactLim
 
 
 def _support(today: date) -> list[str]:
-    axes = load_spec(project_dir() / "matrix").axes
+    axes = load_spec(project_dir() / "matrix", expired_ok=True).axes
     return [
         f"{axis} {value}: support {'ends' if day >= today else 'ended'} on {day}"
         for axis, value, day in ending(axes, today + SOON)
@@ -236,7 +236,7 @@ def prune_(
     """Remove artifacts that the catalogue no longer declares, what no project's product uses, and killed builds."""
     freed = 0
     outside = enclosing_project() is None and named_project() is None
-    project = None if outside else Project.load(load_settings(settings_dir()).settings)
+    project = None if outside else Project.load(load_settings(settings_dir()).settings, expired_ok=True)
     former = [
         (f"{entry.ref} {entry.directory.name}", entry.size, partial(remove_stale, entry))
         for entry in stale_artifacts(Store())
@@ -299,7 +299,7 @@ def serve(
 
 def _of_tier(tier: str, store: Store) -> Offer:
     """Return what the project's product asks for in the cells of a tier."""
-    project = Project.load(load_settings(settings_dir()).settings)
+    project = Project.load(load_settings(settings_dir()).settings, expired_ok=True)
     cells = [selected.cell for selected in choose(project.spec, project.settings, tier=tier)]
     return offer_of(project, cells, store.catalogue, project.spec.tiers[tier].suites)
 

@@ -72,7 +72,7 @@ def use_of_plan(settings: Settings, memory: int | None, *, pods: bool) -> Use:
 
     pods: whether its network is to be tried with pods.
     """
-    project = Project.load(settings)
+    project = Project.load(settings, expired_ok=True)
     cells = [selected.cell for selected in choose(project.spec, settings)]
     need = need_of(cells)
     cell_need = need if memory is None else Need(f"a cell of {memory} MiB", memory_mib=memory)

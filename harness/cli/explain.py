@@ -44,7 +44,7 @@ def explain(
     ] = False,
 ) -> None:
     """Print what planned cells will be: why they exist, machines, manifests, inventory, commands, checks."""
-    project = Project.load(settings_of(shared))
+    project = Project.load(settings_of(shared), expired_ok=True)
     spec, settings = project.spec, project.settings
     durations = Durations.load(settings, os.environ)
     infra = profile_of(spec, settings)

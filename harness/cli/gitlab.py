@@ -34,8 +34,9 @@ from harness.gitlab.doctor import (
     upload_findings,
 )
 from harness.gitlab.job import (
-    JobContext,
+    CellContext,
     Pipeline,
+    ending_context,
     job_context,
     read_job,
     read_pipeline,
@@ -99,12 +100,12 @@ def generate(
             **{name: os.environ[name] for name in PASSED_ON if os.environ.get(name)},
             **({NIGHT: str(night)} if night is not None else {}),
         },
-        expiry_hours=context.project.settings.expiry_hours,
+        expiry_hours=context.settings.expiry_hours,
         history=history,
         prefix=context.job.prefix,
     )
     kept = {"report_history": history} if history else {}
-    durations = Durations.load(context.project.settings.model_copy(update=kept), os.environ)
+    durations = Durations.load(context.settings.model_copy(update=kept), os.environ)
     document = child.render(parts, [_job(context, tier, planned, durations) for tier, planned in jobs], nothing=nothing)
     text = child.text(document)
     problems = broken(document, size=len(text.encode()))
@@ -121,7 +122,7 @@ def generate(
     show_rows(out, ("cell", "machines", "why"), rows)
 
 
-def _context_of_plan() -> JobContext:
+def _context_of_plan() -> CellContext:
     """Read what a plan needs, and say what CI/CD variables override."""
     overridden = refuse_overridden(os.environ)
     context = job_context(os.environ, infra=False)
@@ -142,10 +143,10 @@ def _night(spec: Spec, tier: str, pipeline: Pipeline) -> date | None:
 
 
 def _cells(
-    context: JobContext, wish: PipelineScope, changes: Changes | None, night: date | None
+    context: CellContext, wish: PipelineScope, changes: Changes | None, night: date | None
 ) -> tuple[tuple[Selected, ...], str]:
     """Return the cells that are wanted; without any, why."""
-    spec, infra = context.project.spec, profile_of(context.project.spec, context.project.settings)
+    spec, infra = context.project.spec, profile_of(context.project.spec, context.settings)
     done = {cell.id for cell in tier_cells(spec, wish.besides, infra)} if wish.besides else set()
     try:
         chosen = selected(spec, infra, PlanSelection(tier=wish.tier, changed=changes, night=night))
@@ -155,9 +156,9 @@ def _cells(
     return left, "" if left else f"every cell of tier {wish.tier} has run in tier {wish.besides} of this pipeline"
 
 
-def _more(context: JobContext, wish: PipelineScope, changes: Changes | None) -> list[tuple[str, Selected]]:
+def _more(context: CellContext, wish: PipelineScope, changes: Changes | None) -> list[tuple[str, Selected]]:
     """Return the cells of further tiers: all that a schedule runs, the pinned ones that a change asks for."""
-    spec, infra = context.project.spec, profile_of(context.project.spec, context.project.settings)
+    spec, infra = context.project.spec, profile_of(context.project.spec, context.settings)
     asked = on_change(spec, changes) if changes is not None else {}
     more: list[tuple[str, Selected]] = []
     for tier in (*wish.also, *(name for name in asked if name not in (wish.tier, wish.besides))):
@@ -173,8 +174,8 @@ def _more(context: JobContext, wish: PipelineScope, changes: Changes | None) -> 
     return more
 
 
-def _job(context: JobContext, tier: str, planned: Selected, durations: Durations) -> child.CellJob:
-    timeouts = context.project.timeouts
+def _job(context: CellContext, tier: str, planned: Selected, durations: Durations) -> child.CellJob:
+    timeouts = context.timeouts
     suites = context.project.spec.tiers[tier].suites
     times = job_times(planned.cell, suites, timeouts, durations.expected(planned.cell).seconds)
     return child.CellJob(planned.cell.id, tier, times, planned.why)
@@ -208,11 +209,11 @@ def _refuse(wish: refusals.Wish) -> None:
         raise without_authority(error, os.environ) from None
 
 
-def _run_cell(context: JobContext, name: str | None, tier: str | None, only: str | None) -> None:
+def _run_cell(context: CellContext, name: str | None, tier: str | None, only: str | None) -> None:
     annotate(context)
-    if providers.of(context.project.settings).per_job:
-        _ready(context.project.settings.provider)
-    settings = context.project.settings
+    if providers.of(context.settings).per_job:
+        _ready(context.settings.provider)
+    settings = context.settings
     if settings.namespace is not None:
         os.environ["VMATRIX_NAMESPACE"] = settings.namespace
     passed_on = ("provider", "infra_profile", "infra_name", "kubeconfig", "runs")
@@ -262,10 +263,10 @@ def checks_(
         return
     put_aside(context, console=out)
     annotate(context)
-    if providers.of(context.project.settings).per_job:
-        _ready(context.project.settings.provider)
-    words = [*run.options_of({name: getattr(context.project.settings, name) for name in OF_CELLS})]
-    profile = [*run.options_of({"infra_profile": context.project.settings.infra_profile})]
+    if providers.of(context.settings).per_job:
+        _ready(context.settings.provider)
+    words = [*run.options_of({name: getattr(context.settings, name) for name in OF_CELLS})]
+    profile = [*run.options_of({"infra_profile": context.settings.infra_profile})]
     kept = [*run.options_of({"keep": "always"})]
     tier = os.environ.get("MATRIX_TIER") or "smoke"
     steps = ["-k", STEPS]  # the pipeline's smoke cell has the tier's checks
@@ -291,14 +292,14 @@ def after(
     ] = None,
 ) -> None:
     """Clean up after a job: wait for its run, collect logs, delete what is left, write the job's links."""
-    context = job_context(os.environ)
+    context = ending_context(os.environ)
     job_end.end(context, wait=wait, console=out)
 
 
 @app.command()
 def reap() -> None:
     """Delete expired cells in the infra cluster, or expired embedded infrastructures of jobs on this host."""
-    context = job_context(os.environ)
+    context = ending_context(os.environ)
     job_end.reap(context, console=out)
 
 
@@ -344,7 +345,7 @@ def issues(
     if where is None:
         out.print(f"no issues: {missing}")
         return
-    project = Project.load(load_settings(settings_dir()).settings)
+    project = Project.load(load_settings(settings_dir()).settings, expired_ok=True)
     now = datetime.now(UTC)
     analysis, _ = looked_at(Asked(), project.spec, project.settings, environment=os.environ, now=now, warn=out.print)
     rate = project.settings.quarantine_rate
@@ -382,8 +383,8 @@ def gitlab_doctor(
 def _infra(environment: Mapping[str, str], run: str) -> Iterator[Finding]:
     """Yield what the infra cluster lacks, the job's rights among it, or this host."""
     try:
-        context = job_context(environment)
-        settings = context.project.settings
+        context = ending_context(environment)
+        settings = context.settings
         yield from providers.of(settings).check(settings, None, lambda: use_of_plan(settings, None, pods=False))[1]
     except BadInput as wrong:
         yield Finding(wrong.summary, "the job cannot run cells", wrong.hint or wrong.summary)

@@ -59,7 +59,7 @@ def list_cells(
 
 
 def _print_cells(shared: SharedOptions, cells: list[str], *, as_json: bool, verbose: bool) -> None:
-    project = Project.load(settings_of(shared))
+    project = Project.load(settings_of(shared), expired_ok=True)
     spec, settings = project.spec, project.settings
     tell_idle(spec)
     tier, failed, changed = shared["tier"], shared["failed"], shared["changed_since"]

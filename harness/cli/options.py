@@ -6,7 +6,9 @@ values of axes, runs and machines; what cannot be read has none.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import redirect_stderr
 from dataclasses import MISSING, Field, fields, is_dataclass
 from inspect import Parameter, Signature, signature
 from typing import Annotated, Any, get_type_hints
@@ -31,7 +33,8 @@ def _quiet(words: Callable[[Any], Iterator[str]]) -> Words:
 
     def complete(ctx: Any, incomplete: str) -> list[str]:
         try:
-            return [word for word in dict.fromkeys(words(ctx)) if word.startswith(incomplete)]
+            with redirect_stderr(io.StringIO()):
+                return [word for word in dict.fromkeys(words(ctx)) if word.startswith(incomplete)]
         except (VmatrixError, OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
             return []
 
@@ -45,14 +48,14 @@ def _settings() -> Settings:
 def _tiers(_: Any) -> Iterator[str]:
     from harness.spec.project import Project
 
-    yield from Project.load(_settings()).spec.tiers
+    yield from Project.load(_settings(), expired_ok=True).spec.tiers
 
 
 def _planned(_: Any) -> Iterator[str]:
     from harness.session.selection import choose
     from harness.spec.project import Project
 
-    project = Project.load(_settings())
+    project = Project.load(_settings(), expired_ok=True)
     yield from (selected.cell.id for selected in choose(project.spec, project.settings))
     yield from (f"{axis.name}={value.id}" for axis in project.spec.axes for value in axis.values)
 

@@ -37,7 +37,7 @@ from harness.report.output.note import ago, lines_of
 from harness.report.output.server import server
 from harness.report.records import collect
 from harness.session.reporting import ALL, DAYS, NIGHTLY, Asked, days_of, looked_at
-from harness.spec import load_spec
+from harness.spec.loader import load_part
 from harness.spec.project import Project, matrix_dir
 from harness.spec.settings import Settings, load_settings
 from harness.streams import plain_console
@@ -147,7 +147,7 @@ def report(
     if page.url and (wrong := wrong_url(page.url)):
         raise BadInput(f"--url {page.url!r}: {wrong}", hint="the address of the published page")
     console = plain_console(stderr=True)
-    project = Project.load(load_settings(settings_dir()).settings)
+    project = Project.load(load_settings(settings_dir()).settings, expired_ok=True)
     asked = options.request()
 
     def analysed() -> tuple[Analysis, History]:
@@ -289,7 +289,7 @@ def add(
     for path in paths if not os.environ.get(JOB) else ():  # a run may have died before it began
         if not path.exists() and path != settings.runs:
             raise BadInput(f"{path} does not exist", hint="pass run directories or history files (.jsonl)")
-    outcomes = collect(paths, quarantine=load_spec(matrix_dir()).quarantine)
+    outcomes = collect(paths, quarantine=load_part(matrix_dir(), "quarantine"))
     store = open_store(settings, os.environ)
     added = store.add(outcomes.records)
     console = plain_console()

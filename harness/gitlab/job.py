@@ -21,11 +21,14 @@ from harness.cell.place import is_label_value
 from harness.errors import BadInput
 from harness.gitlab.access import job_kubeconfig
 from harness.paths import project_dir
-from harness.plan.goal import infra_of
+from harness.plan.goal import profile_in
 from harness.rundir import RunDir
 from harness.spec import load_spec
+from harness.spec.loader import load_part, load_timeouts
+from harness.spec.models import Infra, QuarantineEntry, Timeouts
 from harness.spec.project import Project, matrix_dir
-from harness.spec.settings import load_settings
+from harness.spec.renamed import tell_once
+from harness.spec.settings import Settings, load_settings
 
 MERGE_REQUEST, SCHEDULE = "merge_request_event", "schedule"
 AT_A_DESK = "`vmatrix gitlab` is for jobs of a GitLab pipeline; elsewhere, use `vmatrix run`"
@@ -38,7 +41,7 @@ TARGET, DIFF_BASE, BEFORE = (
     "CI_COMMIT_BEFORE_SHA",
 )
 IID = "CI_MERGE_REQUEST_IID"
-NAMESPACE = "MATRIX_NAMESPACE"
+NAMESPACE, PROFILE = "MATRIX_NAMESPACE", "MATRIX_INFRA"
 PREFIX = "ci-"  # of the names of jobs' own embedded infrastructures
 RUN_ALPHABET = string.ascii_lowercase + string.digits
 RUN_LENGTH = 6
@@ -96,28 +99,37 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class JobContext:
-    """The job, and the project with the settings with which it runs cells.
+    """The job, and what it takes to end it: the settings with which it runs cells, and little of the matrix.
 
     own_infra: whether the embedded infrastructure is this job's alone, and goes with it.
     """
 
     job: Job
-    project: Project
+    settings: Settings
+    timeouts: Timeouts
+    quarantine: tuple[QuarantineEntry, ...]
     own_infra: bool
 
     @property
     def files(self) -> RunDir:
         """The run's directory, by an absolute path."""
-        return RunDir.of(self.project.settings.runs, self.job.run)
+        return RunDir.of(self.settings.runs, self.job.run)
 
     @property
     def artifacts(self) -> RunDir:
         """The run's directory among the job's artifacts: relative to the checkout."""
-        return RunDir(self.project.settings.runs / self.job.run)
+        return RunDir(self.settings.runs / self.job.run)
 
 
-def job_context(environment: Mapping[str, str], *, infra: bool = True) -> JobContext:
-    """Read everything that a job's command needs.
+@dataclass(frozen=True)
+class CellContext(JobContext):
+    """The job, and the project whose cells it plans or runs."""
+
+    project: Project
+
+
+def job_context(environment: Mapping[str, str], *, infra: bool = True) -> CellContext:
+    """Read everything that a job's command needs which plans or runs cells.
 
     Args:
         infra: whether the command uses the infra cluster; if not, no access to it is looked for.
@@ -125,18 +137,52 @@ def job_context(environment: Mapping[str, str], *, infra: bool = True) -> JobCon
     Raises:
         BadInput: a variable is missing, a setting or the matrix is wrong, or the infra cluster cannot be accessed.
     """
+    job = _read_job(environment)
+    spec = load_spec(matrix_dir())
+    settings, own_infra = _settings_of(job, environment, spec.infras, infra=infra)
+    project = Project(project_dir(), spec, settings)
+    return CellContext(job, settings, project.timeouts, spec.quarantine, own_infra, project)
+
+
+def ending_context(environment: Mapping[str, str]) -> JobContext:
+    """Read what a job's command needs which cleans up; no mistake in other files of matrix/ keeps it from that.
+
+    Without a quarantine that can be read, all failures count in the reports of a run that was killed.
+
+    Raises:
+        BadInput: a variable is missing, a setting, timeouts.yml or the infra profile is wrong, or the infra cluster
+            cannot be accessed.
+    """
+    job, directory = _read_job(environment), matrix_dir()
+    infras: Mapping[str, Infra] = load_part(directory, "infras") if environment.get(PROFILE) else {}
+    timeouts = load_timeouts(directory)
+    settings, own_infra = _settings_of(job, environment, infras)
+    try:
+        quarantine: tuple[QuarantineEntry, ...] = load_part(directory, "quarantine")
+    except BadInput as error:
+        tell_once(f"warning: no failure is in quarantine: {error.summary}")
+        quarantine = ()
+    return JobContext(job, settings, timeouts.scaled(settings.timeout_scale), quarantine, own_infra)
+
+
+def _read_job(environment: Mapping[str, str]) -> Job:
     job = read_job(environment)
     if environment.get(RUNS, "") not in ("", f"{job.prefix}runs"):
         raise BadInput(
             f"{RUNS} is {environment[RUNS]!r}, and the artifacts of jobs are those below {job.prefix}runs",
             hint=f"remove {RUNS} from the CI/CD variables: it overrides what the pipeline's file says",
         )
-    spec = load_spec(matrix_dir())
+    return job
+
+
+def _settings_of(
+    job: Job, environment: Mapping[str, str], infras: Mapping[str, Infra], *, infra: bool = True
+) -> tuple[Settings, bool]:
+    """Return a job's settings, and whether the embedded infrastructure is its alone."""
     options: dict[str, Any] = {}
-    profile = environment.get("MATRIX_INFRA", "")
+    profile = environment.get(PROFILE, "")
     if profile:
-        infra_of(spec, profile)
-        options = {"infra_profile": profile, "provider": spec.infras[profile].provider}
+        options = {"infra_profile": profile, "provider": profile_in(infras, profile).provider}
     if namespace := environment.get(NAMESPACE):
         if not is_label_value(namespace):
             raise BadInput(
@@ -152,7 +198,7 @@ def job_context(environment: Mapping[str, str], *, infra: bool = True) -> JobCon
     if infra and not per_job and settings.kubeconfig is None:
         options["kubeconfig"] = job_kubeconfig(job.run, environment)
         settings = load_settings(job.directory, environment=environment, options=options).settings
-    return JobContext(job, Project(project_dir(), spec, settings), own_infra=own and per_job)
+    return settings, own and per_job
 
 
 def read_job(environment: Mapping[str, str]) -> Job:

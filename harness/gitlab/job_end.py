@@ -18,6 +18,8 @@ from urllib.parse import quote
 from rich.console import Console
 
 from harness import providers
+from harness.artifacts.catalogue import packaged
+from harness.artifacts.store import Store
 from harness.cell import diagnose, teardown
 from harness.cell.existing import CellSelector, ExistingCell, find
 from harness.cell.place import place_of
@@ -31,6 +33,7 @@ from harness.report import run_reports
 from harness.report.cell import CellResult
 from harness.report.results import load
 from harness.rundir import RunDir
+from harness.spec.settings import Settings
 from harness.until import Deadline, NotYet, TimedOut, until
 
 STARTS = ("run-start", "rerun-start")
@@ -51,7 +54,7 @@ def end(context: JobContext, *, wait: float | None, console: Console) -> None:
     Raises:
         Leaked: something of the run could not be removed.
     """
-    run, timeouts = context.job.run, context.project.timeouts
+    run, timeouts = context.job.run, context.timeouts
     seconds = timeouts.collect + timeouts.teardown if wait is None else wait
     if not wait_for_end(context.files.path, seconds=seconds):
         console.print(f"run {run} did not end within {seconds:.0f} s")
@@ -73,7 +76,7 @@ def put_aside(context: JobContext, *, console: Console) -> None:
     Raises:
         BadInput: one cannot be moved.
     """
-    runs = context.project.settings.runs.absolute()
+    runs = context.settings.runs.absolute()
     if not runs.is_dir() or not runs.resolve().is_relative_to(context.job.directory.resolve()):
         return
     earlier = [folder for folder in sorted(runs.iterdir()) if folder.name != context.job.run and _is_run(folder)]
@@ -99,14 +102,14 @@ def _is_run(folder: Path) -> bool:
 
 def reap(context: JobContext, *, console: Console) -> None:
     """Remove expired cells of the infra cluster, or jobs' embedded infrastructures older than cells may become."""
-    settings, timeouts = context.project.settings, context.project.timeouts
+    settings, timeouts = context.settings, context.timeouts
     provider = providers.of(settings)
     if provider.per_job:
         # a job's infra is older than its cell: it prepares, and waits for room, first
         oldest = settings.expiry_hours * 3600 + timeouts.job_prepare + timeouts.admission
         names = provider.stale_instances(PREFIX, oldest)
         for name in names:
-            providers.take_down(provider.instance(Opening(settings.model_copy(update={"infra_name": name}))))
+            providers.take_down(provider.instance(_opening(settings.model_copy(update={"infra_name": name}))))
             console.print(f"gone: infra {name}")
         console.print(f"{len(names)} embedded infrastructures removed")
         return
@@ -167,9 +170,9 @@ def _ended(run_dir: Path, seconds: float) -> bool:
 
 def _remove_left(context: JobContext, console: Console) -> VmatrixError | None:
     """Collect and remove what is left of the run in the infra cluster; None when nothing is left afterwards."""
-    shared, timeouts = context.project.settings.namespace, context.project.timeouts
+    shared, timeouts = context.settings.namespace, context.timeouts
     try:
-        cluster = providers.open_cluster(context.project.settings, timeouts)
+        cluster = providers.open_cluster(context.settings, timeouts)
     except BadInput as error:
         return None if context.own_infra else error  # the embedded one went away, or never came up
     selector = CellSelector(run=context.job.run, namespace=shared)
@@ -196,11 +199,16 @@ def _infra_down(context: JobContext) -> VmatrixError | None:
     if not context.own_infra:
         return None
     try:
-        settings = context.project.settings
-        providers.take_down(providers.of(settings).instance(Opening(settings)))
+        settings = context.settings
+        providers.take_down(providers.of(settings).instance(_opening(settings)))
     except (Leaked, InfraError) as error:
         return error
     return None
+
+
+def _opening(settings: Settings) -> Opening:
+    """Return what an instance is taken down with: what a project adds to the catalogue does not matter then."""
+    return Opening(settings, store=Store(catalogue=packaged()))
 
 
 def _complete(context: JobContext) -> None:
@@ -210,7 +218,7 @@ def _complete(context: JobContext) -> None:
     if not events or any(event["event"] == "run-end" for event in events):
         return
     Recorder(files.path).write("job-end", job=context.job.id)
-    result = load(files.path, quarantine=context.project.spec.quarantine)
+    result = load(files.path, quarantine=context.quarantine)
     run_reports.write_all(result, files)
 
 
@@ -229,7 +237,7 @@ def annotate(context: JobContext) -> None:
 
 def _outcome(context: JobContext) -> Iterator[Link]:
     """Yield a link per cell and per failure, to the logs."""
-    for cell in load(context.files.path, quarantine=context.project.spec.quarantine).cells:
+    for cell in load(context.files.path, quarantine=context.quarantine).cells:
         logs = artifact_url(context.job, f"{context.artifacts.attempt(cell.id).logs}/")
         yield Link(f"{cell.id}: {cell.outcome}", logs)
         yield from (Link(label, logs) for label in _failures(cell))

@@ -108,9 +108,14 @@ def tier_of(spec: Spec, tier: str) -> Tier:
 
 def infra_of(spec: Spec, infra: str) -> Infra:
     """Return an infra profile by name; BadInput names the nearest when there is none."""
-    if infra not in spec.infras:
-        raise BadInput(unknown("infra profile", infra, spec.infras), hint="matrix/infras.yml lists the infra profiles")
-    return spec.infras[infra]
+    return profile_in(spec.infras, infra)
+
+
+def profile_in(infras: Mapping[str, Infra], name: str) -> Infra:
+    """Return one of some infra profiles by name; BadInput names the nearest when there is none."""
+    if name not in infras:
+        raise BadInput(unknown("infra profile", name, infras), hint="matrix/infras.yml lists the infra profiles")
+    return infras[name]
 
 
 def nowhere(spec: Spec, infra: str) -> Iterator[LeftOut]:

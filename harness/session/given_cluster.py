@@ -236,7 +236,7 @@ def plan_foreign(where: GivenCluster, suites: Sequence[str] = ()) -> ForeignChec
     minor = minor_of(str(variables["cluster_kubernetes_version"]))
     if CONFORMANCE in suites:
         load_curated(minor)  # which says that there is none
-    spec = load_spec(anywhere() / MATRIX)
+    spec = load_spec(anywhere() / MATRIX, expired_ok=True)
     phase = Phase(STAGE, machines=tuple(m.name for m in inventory.machines), vars=variables)
     cell = Cell(NAME, {}, STAGE, (phase,), tuple(m.planned for m in inventory.machines), variables)
     product = Product(

@@ -161,7 +161,7 @@ def plan_checks(request: RunRequest) -> RunPlan:
     Raises:
         BadInput: settings, matrix, tier or cell are wrong.  NothingSelected: no cell is left.
     """
-    project = Project.load(request.sourced().settings)
+    project = Project.load(request.sourced().settings, expired_ok=True)
     return _fresh(project, request)
 
 
@@ -243,7 +243,7 @@ def _run_id(name: str | None) -> str:
 
 def plan_from(sent: Mapping[str, Any]) -> RunPlan:
     """Return the plan of the process that sent `for_workers()`."""
-    project = Project.load(Settings.model_validate(sent["settings"]))
+    project = Project.load(Settings.model_validate(sent["settings"]), expired_ok=True)  # the run has begun
     cells = tuple(make_cell(project.spec, values) for values in sent["cells"])
     directory, attempts, asked = Path(sent["directory"]), sent["attempts"], sent["asked"]
     return RunPlan(sent["run"], sent["tier"], cells, project, directory, attempts=attempts, asked=asked)

@@ -34,8 +34,11 @@ LOADING_SECONDS = 300.0  # against hanging: a file of checks may do anything whe
 
 
 def project_of(values: Mapping[str, Any], resolved: Sourced | None = None) -> Project:
-    """Return the project with the settings that were given as options, unless they are resolved already."""
-    return Project.load(RunRequest.of(values, resolved=resolved).sourced().settings)
+    """Return the project with the settings that were given as options, unless they are resolved already.
+
+    It is for what is asked about cells that there are: a run of new ones judges by itself what has expired.
+    """
+    return Project.load(RunRequest.of(values, resolved=resolved).sourced().settings, expired_ok=True)
 
 
 def choose(

@@ -1,4 +1,8 @@
-"""Dates in a matrix that have passed: the support of values, the end of life of images, and quarantine."""
+"""Dates in a matrix that have passed: the support of values, the end of life of images, and quarantine.
+
+They age with the calendar, while nobody changes anything. So `loader.load_spec` refuses them only where a plan is
+checked or cells are to be started, and only what the project's own files say; whatever else there is, is told.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, timedelta
 from typing import Any
 
+from harness.paths import MATRIX, packaged_dir
+from harness.spec import lines
 from harness.spec.declared import EACH, field, find, parsed
 from harness.spec.lines import Document, Finding, Problem
 from harness.spec.models import Axis, AxisValue, DiskImage, QuarantineEntry, Support
@@ -16,7 +22,8 @@ LONGEST_QUARANTINE = timedelta(days=90)  # a quarter: longer than that, and nobo
 def check_dates(documents: Mapping[str, Document], today: date) -> list[Problem]:
     """Return what has expired: values out of support, images past their end of life, and quarantine.
 
-    An entry of quarantine may not last longer than LONGEST_QUARANTINE from `today` on either.
+    An entry of quarantine may not last longer than LONGEST_QUARANTINE from `today` on either. Where `today` is before
+    the newest release of which vmatrix knows, the clock is wrong, and no entry is.
     """
     axes = documents["axes.yml"].content
     findings: dict[str, Iterator[Finding]] = {
@@ -62,8 +69,13 @@ def _extended(value: AxisValue, today: date) -> bool:
 
 
 def _quarantine(content: Any, today: date) -> Iterator[Finding]:
+    entries = list(find(content, "quarantine", EACH))
+    newest = _newest() if entries else today
+    if today < newest:
+        yield entries[0][0], f"cannot be judged: the clock of this host says {today}, before {newest}; set the clock"
+        return
     latest = today + LONGEST_QUARANTINE
-    for at, value in find(content, "quarantine", EACH):
+    for at, value in entries:
         entry = parsed(QuarantineEntry, value)
         if entry is None:
             continue
@@ -73,3 +85,10 @@ def _quarantine(content: Any, today: date) -> Iterator[Finding]:
         elif entry.until > latest:
             message = f"{entry.until} is more than {LONGEST_QUARANTINE.days} days away; use {latest} or earlier"
             yield (*at, "until"), message
+
+
+def _newest() -> date:
+    """Return the day of the newest release that vmatrix ships with: before it, there was no such vmatrix."""
+    packaged, _ = lines.read(packaged_dir() / MATRIX / "axes.yml")
+    supports = (parsed(Support, value) for _, value in find(packaged.content, "axes", EACH, "values", EACH, "support"))
+    return max((support.from_ for support in supports if support is not None), default=date.min)

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from harness.errors import BadInput
-from harness.paths import packaged_dir
-from harness.spec import crossref, dates, feasibility, layers, lines
+from harness.paths import MATRIX, packaged_dir
+from harness.spec import crossref, dates, feasibility, layers, lines, renamed
 from harness.spec.models import FILES as FILES
 from harness.spec.models import Product, Space, Spec, Timeouts
 from harness.spec.models.axes import completed
@@ -59,12 +59,18 @@ def refuse_matrix(folder: Path, known: Collection[str]) -> None:
 M = TypeVar("M", bound=BaseModel)
 
 
-def load_spec(directory: Path, *, today: date | None = None) -> Spec:
+def load_spec(directory: Path, *, today: date | None = None, expired_ok: bool = False) -> Spec:
     """Load a matrix directory, over the packaged files.
+
+    What has expired (`dates`) is refused where cells are planned or started, for whoever does that can remove or extend
+    it, and would else trust what nobody looks after any more. What reports, cleans up or goes on with what was started
+    must work on every day, so it passes `expired_ok` and is told once. A project that changed nothing cannot repair the
+    packaged files: what has expired there is told only where it would be refused in the project's own.
 
     Args:
         directory: of a project, which need not have one.
         today: the day by which ends of support and of quarantine are judged; the present one in UTC without it.
+        expired_ok: whether to go on with what has expired.
 
     Raises:
         BadInput: one line `file:line: path: what is wrong; what would be right` per error, in all files.
@@ -90,14 +96,25 @@ def load_spec(directory: Path, *, today: date | None = None) -> Spec:
     space = _space(parts, {problem.file.name for problem in problems})
     if space is not None:
         problems += feasibility.check(space, documents)
-    problems += dates.check_dates(documents, today if today is not None else datetime.now(UTC).date())
+    expired = dates.check_dates(documents, today if today is not None else datetime.now(UTC).date())
+    own, packaged = _by_owner(expired, directory)
+    problems += own if not expired_ok else ()
     if problems:
         raise refuse(problems, own=directory)
+    for problem in own if expired_ok else packaged:
+        renamed.tell_once(f"warning: {problem}")
     parts["tiers"] = {
         name: tier.model_copy(update={"pinned": tuple(completed(parts["axes"], cell) for cell in tier.pinned)})
         for name, tier in parts["tiers"].items()
     }
     return Spec.model_construct(**{name: part for name, part in parts.items() if name in Spec.model_fields})
+
+
+def _by_owner(problems: list[lines.Problem], directory: Path) -> tuple[list[lines.Problem], list[lines.Problem]]:
+    """Return the problems in a project's own files, and those in packaged ones, which are vmatrix's own project's."""
+    ours = not layers.same(directory, packaged_dir() / MATRIX)
+    packaged = [problem for problem in problems if ours and layers.is_packaged(problem.file)]
+    return [problem for problem in problems if problem not in packaged], packaged
 
 
 def _products(documents: Mapping[str, lines.Document]) -> tuple[dict[str, Product], list[lines.Problem]]:
@@ -114,12 +131,17 @@ def _products(documents: Mapping[str, lines.Document]) -> tuple[dict[str, Produc
 
 def load_timeouts(directory: Path) -> Timeouts:
     """Load timeouts.yml of a matrix directory, whatever is wrong with other files; BadInput as `load_spec`."""
-    document, problems = layers.read(directory, "timeouts.yml")
-    parsed, wrong = validate(document, FILES["timeouts.yml"])
+    timeouts: Timeouts = load_part(directory, "timeouts")
+    return timeouts
+
+
+def load_part(directory: Path, key: str) -> Any:
+    """Load what KEY.yml of a matrix directory holds, whatever is wrong with other files; BadInput as `load_spec`."""
+    document, problems = layers.read(directory, f"{key}.yml")
+    parsed, wrong = validate(document, FILES[f"{key}.yml"])
     if parsed is None or problems:
         raise refuse(problems or wrong, own=directory)
-    timeouts: Timeouts = dict(parsed)["timeouts"]
-    return timeouts
+    return dict(parsed)[key]
 
 
 def load_layered(directory: Path, name: str, model: type[M]) -> M:

@@ -391,7 +391,7 @@ class NewProject:
             return {SETTINGS: (SETTINGS_TEXT, 0o644)}
         if isinstance(self.begins, str):
             return files(self.begins)
-        spec = load_spec(packaged_dir() / MATRIX)
+        spec = load_spec(packaged_dir() / MATRIX, expired_ok=True)
         refuse_playbooks(self.directory, self.begins, spec)
         begins, hand_out = _handing_out(self.begins)
         made = {"product": product_text(self.name, begins, spec), "tiers": tiers_text(spec)}

@@ -36,10 +36,14 @@ class Project:
     settings: Settings
 
     @staticmethod
-    def load(settings: Settings) -> Project:
-        """Load the project that this process works on; BadInput names all mistakes of the matrix."""
+    def load(settings: Settings, *, expired_ok: bool = False) -> Project:
+        """Load the project that this process works on; BadInput names all mistakes of the matrix.
+
+        Args:
+            expired_ok: whether to go on with what has expired: see `load_spec`.
+        """
         directory = project_dir()
-        return Project(directory, load_spec(matrix_dir()), settings)
+        return Project(directory, load_spec(matrix_dir(), expired_ok=expired_ok), settings)
 
     @property
     def timeouts(self) -> Timeouts:

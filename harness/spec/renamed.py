@@ -1,4 +1,7 @@
-"""Former names: those still accepted, with one line on standard error that says what is new, and those refused."""
+"""Former names: those still accepted, with one line on standard error that says what is new, and those refused.
+
+Such a line is told once by a command and by all that it starts (`tell_once`), as are others that change nothing.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +25,16 @@ TOLD = "_VMATRIX_TOLD"  # notices already given: processes that this one starts 
 
 def notice(old: str, new: str, where: str = "") -> None:
     """Print once, in this process and those that it starts, that a name has changed."""
-    _tell(f"note: {old} is now called {new}" + (f" ({where})" if where else ""))
+    tell_once(f"note: {old} is now called {new}" + (f" ({where})" if where else ""))
 
 
 def ignored(setting: str, where: str) -> None:
     """Print once that a setting has no effect any more."""
-    _tell(f"note: setting {setting} has no effect any more: {IGNORED[setting]} ({where})")
+    tell_once(f"note: setting {setting} has no effect any more: {IGNORED[setting]} ({where})")
 
 
-def _tell(line: str) -> None:
+def tell_once(line: str) -> None:
+    """Print a line on standard error, unless this process, or one that led to it, has told it."""
     told = os.environ.get(TOLD, "").splitlines()
     if line not in told:
         os.environ[TOLD] = "\n".join([*told, line])

@@ -65,7 +65,7 @@ def entries_of(project: Project, products: Sequence[Product]) -> tuple[Path, ...
 
 def _prepare(project: Project, cells: Sequence[Cell], tell: Tell) -> None:
     if cached.fetch(project.spec.product, project.directory, tell, project.timeouts):
-        load_spec(project.directory / MATRIX)
+        load_spec(project.directory / MATRIX, expired_ok=True)
     for product in products_of(project.spec, cells):
         kind_of(product, project.directory).prepare(tell, project.timeouts)
 

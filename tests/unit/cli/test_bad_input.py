@@ -10,10 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import typer
 
-from harness.cli import main
+from harness.cli import app, main
 from harness.kube.api import Patience
 from harness.paths import PROJECT, project_dir
+from harness.spec.models import FILES
+from harness.spec.renamed import TOLD
+from tests.unit.cli.test_anywhere import commands
 from tests.unit.programs import VMATRIX, run_loaded
 
 HASTY = {"VMATRIX_TIMEOUT_SCALE": "0.01"}  # gives up what does not answer at once
@@ -281,3 +285,101 @@ def test_a_broken_cluster_deployment_is_refused_with_its_line(refused: Call, wor
     source = "  source: {mirror: 'http://192.0.2.1', registry: '192.0.2.1:5000'}\n"
     (work / "guest.yml").write_text(f"{head}{line}{sets}{source}", encoding="utf-8")
     refused("operator", "explain", "-f", "guest.yml", code=2, says=says, hint="fix the lines above")
+
+
+# What commands need of matrix/, by the words with which a test calls them. `judged`: every file, and nothing in them
+# that has expired. `whole`: every file; what has expired is told. `part`: at most some files, such as timeouts.yml.
+NEEDS = {
+    "judged": ("run", "plan", "plan --check", "plan --write", "gitlab generate", "gitlab cell", "gitlab checks"),
+    "whole": ("list", "report", "explain x", "check x", "suspect last", "bisect x --good HEAD", "artifacts prune"),
+    "part": (
+        *("gitlab after", "gitlab reap", "history add runs", "history show", "history compact", "list --origin"),
+        *("status", "reap --expired", "login x", "logs x", "kubeconfig x", "kubectl x", "proxy x 22"),
+        *("config", "version", "docs", "schema axes --stdout", "conformance list", "infra status", "image list"),
+        *("artifacts list", "artifacts gc", "image prune --dry-run"),
+    ),
+}
+# Those that tests do not call here: they build, download, serve, or ask the network or a cluster.
+NOT_CALLED = {
+    "judged": (),
+    "whole": ("artifacts newer", "artifacts serve", "doctor", "gitlab issues", "gitlab doctor"),
+    "part": (
+        *("init", "artifacts build", "artifacts module", "image build", "conformance export", "gitlab note"),
+        *("infra up", "infra down", "infra describe", "infra env", "infra pin"),
+        *("operator crds", "operator execute", "operator explain", "operator image", "operator manifests"),
+        *("operator log", "operator releases", "operator run", "operator deliver"),
+        *("operator backup list", "operator backup show", "operator backup get"),
+    ),
+}
+CALLS = [(need, words) for need, calls in NEEDS.items() for words in calls]
+PASS = ("list", "report", "gitlab after", "gitlab reap", "history add runs", "history show", "config")
+EXPIRED = "quarantine:\n  - {cell: '*', issue: https://example.org/1, reason: known, until: 2026-01-01}\n"
+AHEAD = EXPIRED.replace("2026-01-01", "2099-01-01")
+
+
+def test_what_every_command_needs_of_the_matrix_is_known() -> None:
+    known = commands(typer.main.get_command(app))
+    told = [words for table in (NEEDS, NOT_CALLED) for calls in table.values() for words in calls]
+    assert {command for command in known if not any(f"{words} ".startswith(f"{command} ") for words in told)} == set()
+
+
+@pytest.fixture
+def own(work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make the working directory a project, in a job of GitLab's, with a run."""
+    (work / "matrix").mkdir()
+    (work / "runs").mkdir()
+    (work / "vmatrix.yml").write_text("runs: runs\n", encoding="utf-8")
+    for name in [name for name in os.environ if name.startswith(("CI_", "MATRIX_"))]:
+        monkeypatch.delenv(name)
+    job = {"CI_JOB_ID": "1", "CI_PIPELINE_SOURCE": "push", "CI_PROJECT_DIR": str(work), PROJECT: str(work)}
+    for name, value in {**job, "XDG_CACHE_HOME": str(tmp_path / "cache"), TOLD: ""}.items():
+        monkeypatch.setenv(name, value)
+    return work / "matrix"
+
+
+@pytest.mark.usefixtures("planned_once")
+@pytest.mark.parametrize(("need", "words"), CALLS, ids=[words for _, words in CALLS])
+@pytest.mark.parametrize("entry", [EXPIRED, AHEAD], ids=["expired", "ahead"])
+def test_only_what_plans_or_starts_cells_refuses_a_date(
+    call: Call, own: Path, need: str, words: str, entry: str
+) -> None:
+    (own / "quarantine.yml").write_text(entry, encoding="utf-8")
+    ended = call(*words.split())
+    line = f"{own / 'quarantine.yml'}:2: quarantine[0].until: "
+    assert "Traceback" not in ended.stderr
+    assert ended.stderr.count(line) == (0 if need == "part" else 1), ended
+    if need == "judged":
+        assert (ended.code, "error (user): 1 error in" in ended.stderr) == (2, True), ended
+    else:
+        assert "error (user): 1 error in" not in ended.stderr, ended
+        assert ended.stderr.count(f"warning: {line}") == (need == "whole"), ended
+    if words in PASS:
+        assert ended.code == 0, ended
+
+
+@pytest.mark.usefixtures("planned_once")
+@pytest.mark.parametrize(("need", "words"), CALLS, ids=[words for _, words in CALLS])
+def test_a_mistake_in_a_file_stops_only_what_needs_the_file(call: Call, own: Path, need: str, words: str) -> None:
+    (own / "constraints.yml").write_text("constraints: [{id: x}]\n", encoding="utf-8")
+    ended = call(*words.split())
+    assert "Traceback" not in ended.stderr
+    assert (f"{own / 'constraints.yml'}:1: " in ended.stderr) == (need != "part"), ended
+    if need == "part" and words in PASS:
+        assert ended.code == 0, ended
+
+
+@pytest.mark.parametrize("words", ["gitlab after", "gitlab reap"])
+def test_a_job_cleans_up_whatever_is_wrong_with_other_files(
+    call: Call, own: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    needed = {"timeouts.yml", "infras.yml"}
+    for name in {*FILES} - needed:
+        (own / name).write_text("[", encoding="utf-8")
+    monkeypatch.setenv("MATRIX_INFRA", "embedded")
+    ended = call(*words.split())
+    assert ended.code == 0, ended
+    assert ended.stderr.count("warning: no failure is in quarantine: 1 error in") == 1
+    (own / "infras.yml").write_text("[", encoding="utf-8")
+    assert f"{own / 'infras.yml'}:1: " in call(*words.split()).stderr
+    monkeypatch.delenv("MATRIX_INFRA")
+    assert call(*words.split()).code == 0

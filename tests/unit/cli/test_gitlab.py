@@ -137,8 +137,7 @@ def test_commands_that_repeat_changed_checks_know_all_their_options(
     """A job has settings of every kind, and `run` and `check` take different ones."""
     settings = Settings(provider="embedded", infra_profile="embedded", infra_name="job", runs=tmp_path / "runs")
     job = SimpleNamespace(directory=tmp_path, run="abc123")
-    project, files = SimpleNamespace(settings=settings), SimpleNamespace(path=tmp_path)
-    context = SimpleNamespace(job=job, project=project, files=files)
+    context = SimpleNamespace(job=job, settings=settings, files=SimpleNamespace(path=tmp_path))
     (tmp_path / "test_kubelet.py").touch()
     called: list[list[str]] = []
     for name, value in {

@@ -91,7 +91,7 @@ def leftover(runs: Path, name: str, *, pid: int = 1) -> Path:
 
 def test_runs_of_earlier_jobs_are_no_results_of_this_one(tmp_path: Path) -> None:
     runs, job = tmp_path / "ours-runs", Job("1", "h", "https://x", tmp_path)
-    context: Any = SimpleNamespace(job=job, project=SimpleNamespace(settings=SimpleNamespace(runs=runs)))
+    context: Any = SimpleNamespace(job=job, settings=SimpleNamespace(runs=runs))
     said = io.StringIO()
     console = Console(file=said, width=200)
     job_end.put_aside(context, console=console)  # the first job of a checkout
@@ -109,6 +109,6 @@ def test_a_folder_of_runs_that_is_not_the_jobs_alone_is_left_alone(tmp_path: Pat
     elsewhere = tmp_path / "shared"
     leftover(elsewhere, "old111")
     job = Job("1", "h", "https://x", tmp_path / "checkout")
-    context: Any = SimpleNamespace(job=job, project=SimpleNamespace(settings=SimpleNamespace(runs=elsewhere)))
+    context: Any = SimpleNamespace(job=job, settings=SimpleNamespace(runs=elsewhere))
     job_end.put_aside(context, console=Console(quiet=True))
     assert (elsewhere / "old111" / "junit.xml").exists()
