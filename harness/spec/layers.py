@@ -38,7 +38,7 @@ def amended(base: Document, top: Document) -> tuple[Document, list[Problem]]:
     merge = _Merge(base, top)
     changes = {key: value for key, value in top.content.items() if key != EXTENDS}
     content = merge.value((base.content, changes), ((), (), ()))
-    return Document(top.file, content, merge.lines, merge.files), merge.problems
+    return Document(top.file, content, merge.lines, merge.files, merge.written), merge.problems
 
 
 def amended_data(base: Any, top: Mapping[str, Any], file: Path) -> tuple[Any, list[Problem]]:
@@ -55,6 +55,7 @@ class _Merge:
     top: Document
     lines: dict[Location, int] = dataclasses.field(default_factory=dict)
     files: dict[Location, Path] = dataclasses.field(default_factory=dict)
+    written: dict[Location, str] = dataclasses.field(default_factory=dict)
     problems: list[Problem] = dataclasses.field(default_factory=list)
 
     def value(self, pair: Pair, at: tuple[Location, Location, Location]) -> Any:
@@ -127,7 +128,8 @@ class _Merge:
             if not isinstance(change, Mapping) or (change.get(key) is None and why is None):
                 self._report((*above, position), f"has no `{key}`, by which the entries of this list are known; add it")
                 continue
-            name = str(change[key] if change.get(key) is not None else reasons.get(str(why), why))
+            given = self.top.written.get((*above, position, key), change.get(key))
+            name = str(given if given is not None else reasons.get(str(why), why))
             if name in names:
                 self._report((*above, position), f"changes {key} {name!r} a second time; put both changes in one entry")
             if REMOVE in change and change[REMOVE] is not True:
@@ -154,6 +156,8 @@ class _Merge:
             return {key: self._copy(document, inner, (*here, key), (*there, key)) for key, inner in content.items()}
         if isinstance(content, list):
             return [self._copy(document, item, (*here, i), (*there, i)) for i, item in enumerate(content)]
+        if there in document.written:
+            self.written[here] = document.written[there]
         return content
 
 
@@ -346,9 +350,9 @@ def _change_packaged(document: Document, steps: tuple[Any, ...], change: Callabl
         content = _cut(content, at)
     if not gone:
         return replace(document, content=content)
-    return replace(
-        document, content=content, lines=_shifted(document.lines, gone), files=_shifted(document.files, gone)
-    )
+    lines_left, files_left = _shifted(document.lines, gone), _shifted(document.files, gone)
+    written_left = _shifted(document.written, gone)
+    return replace(document, content=content, lines=lines_left, files=files_left, written=written_left)
 
 
 def _cut(content: Any, at: Location) -> Any:
@@ -509,4 +513,4 @@ def _over(base: Document, document: Document) -> tuple[Document, list[Problem]]:
     shared = {key: inner for key, inner in (product or {}).items() if key in SHARED}
     if not isinstance(document.content, Mapping):
         return document, []
-    return amended(Document(base.file, {PRODUCT: shared}, base.lines, base.files), document)
+    return amended(Document(base.file, {PRODUCT: shared}, base.lines, base.files, base.written), document)

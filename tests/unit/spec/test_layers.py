@@ -16,9 +16,10 @@ from harness.plan.cells import make_cell
 from harness.plan.goal import goal_of
 from harness.plan.lock import load_lock, runnable
 from harness.spec import lines, load_spec
-from harness.spec.layers import RemovedValues, _conditions, amended, read
+from harness.spec.declared import EACH
+from harness.spec.layers import GONE, RemovedValues, _change_packaged, _conditions, amended, read, read_products
 from harness.spec.lines import Document, Problem
-from harness.spec.loader import load_timeouts
+from harness.spec.loader import load_timeouts, validate
 from harness.spec.models import FILES
 
 PACKAGED = packaged_dir() / "matrix"
@@ -550,3 +551,53 @@ def test_every_packaged_constraint_has_an_id() -> None:
     ids = [rule.id for rule in load_spec(packaged_dir() / "matrix").constraints]
     assert None not in ids
     assert len(set(ids)) == len(ids)
+
+
+# Scalars that YAML 1.1 takes for another value, and the places where they may stand: new ones and replaced ones.
+SCALARS = ("1.30", "1.10", "no", "yes", "on", "0644", "1:30", "010", "2026-01-02", ".inf", "1_000", "1.5")
+PLACES = {
+    "vars of the product": ("product.yml", "product:\n  vars:\n    x: "),
+    "a list in them": ("product.yml", "product:\n  vars:\n    x:\n      - {y: [1]}\n      - "),
+    "arguments": ("product.yml", "product:\n  args:\n    - --forks\n    - "),
+    "arguments of a phase": ("product.yml", "product:\n  phases:\n    deploy:\n      args:\n        - "),
+    "environment": ("product.yml", "product:\n  environment:\n    A: "),
+    "vars of a value": ("axes.yml", "axes:\n- name: kubernetes\n  values:\n  - id: 1.37.2\n    vars:\n      x: "),
+    "a slug that is replaced": ("axes.yml", "axes:\n- name: kubernetes\n  values:\n  - id: 1.37.2\n    slug: "),
+    "the name of a value": ("axes.yml", "axes:\n- name: kubernetes\n  values:\n  - slug: k1\n    id: "),
+    "a number": ("timeouts.yml", "timeouts:\n  golden_stall: "),
+}
+
+
+@pytest.mark.parametrize("scalar", SCALARS)
+@pytest.mark.parametrize("where", PLACES)
+def test_a_scalar_is_judged_the_same_in_a_file_that_amends(own: Path, where: str, scalar: str) -> None:
+    name, text = PLACES[where]
+    line, said = text.count("\n") + 2, []
+    for head in ("---", "extends: default"):
+        (own / name).write_text(f"{head}\n{text}{scalar}\n", encoding="utf-8")
+        document, problems = read(own, name)
+        _, wrong = validate(document, FILES[name])
+        place = (own / name, line)
+        messages = {problem.message for problem in (*problems, *wrong) if (problem.file, problem.line) == place}
+        said.append((messages, [text for at, text in document.written.items() if document.place_of(at) == place]))
+    assert said[0] == said[1]
+    assert said[0][1] == ([] if scalar == "1.5" else [scalar])
+
+
+def test_a_scalar_keeps_its_text_when_entries_before_it_go() -> None:
+    content = {"tiers": [{"a": 1}, {"b": 1.3}]}
+    whole = Document(PACKAGED / "tiers.yml", content, {}, written={("tiers", 1, "b"): "1.30"})
+    left = _change_packaged(whole, ("tiers", EACH), lambda _, tier: GONE if "a" in tier else tier)
+    assert (left.content, left.written) == ({"tiers": [{"b": 1.3}]}, {("tiers", 0, "b"): "1.30"})
+
+
+@pytest.mark.parametrize("scalar", ["1.30", "no", "0644"])
+def test_what_a_product_shares_keeps_its_text(own: Path, scalar: str) -> None:
+    """What product.yml says for all products is judged where it stands, and so for each of them."""
+    value = "{id: other, slug: o, label: Other, product: other.yml}"
+    amend(own, "axes.yml", f"axes:\n- {{name: product, values: [{value}]}}\n")
+    amend(own, "product.yml", f"product:\n  vars:\n    x: {scalar}\n")
+    (own / "other.yml").write_text("product: {name: o}\n", encoding="utf-8")
+    documents = {name: read(own, name)[0] for name in ("axes.yml", "product.yml")}
+    products, _ = read_products(own, documents)
+    assert products["other"].written == {("product", "vars", "x"): scalar}
