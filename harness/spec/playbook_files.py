@@ -85,6 +85,7 @@ def _by_name(entries: list[dict[str, Any]]) -> dict[str, Any]:
 
 FQCN = re.compile(r"[a-z_]\w*\.[a-z_]\w*\.[\w.-]+")
 TASKS = ("pre_tasks", "tasks", "post_tasks", "handlers")
+DEPENDENCIES = "dependencies"
 BLOCKS = ("block", "rescue", "always")
 ENDINGS = ("", ".yml", ".yaml", ".json")
 SUBMODULE = "is a submodule checked out (`git submodule update --init --recursive`)?"
@@ -113,15 +114,22 @@ class PlaybookFiles:
     ask: Callable[[], Configuration]
     later: bool = False
     _seen: set[tuple[Path, Path | None]] = field(default_factory=set)
+    _open: tuple[Path, ...] = ()  # files and roles that Ansible reads as parts of each other before it runs any of them
 
     def missing(self, playbook: Path, depth: int = 0) -> Iterator[str]:
-        """Yield what a playbook, and what it imports, names and lacks; each with the file that names it."""
+        """Yield what a playbook, and what it imports, names and lacks; each with the file that names it.
+
+        What is a part of itself is a mistake, which ends Ansible. An include may be: it is read while tasks run.
+        """
         if depth > DEEPEST or (playbook, None) in self._seen:
             return
         self._seen.add((playbook, None))
         if trouble := _malformed(playbook):
             yield trouble
             return
+        yield from self._within((*self._open, playbook.resolve()), self._plays(playbook, depth))
+
+    def _plays(self, playbook: Path, depth: int) -> Iterator[str]:
         for play in _entries(playbook):
             name = _named(play, "import_playbook")
             if name is not None:
@@ -129,12 +137,20 @@ class PlaybookFiles:
             else:
                 yield from self._of_play(play, playbook)
 
+    def _within(self, now_open: tuple[Path, ...], found: Iterator[str]) -> Iterator[str]:
+        """Yield what is found while other files and roles are open."""
+        before, self._open = self._open, now_open
+        yield from found
+        self._open = before
+
     def _imported(self, playbook: Path, name: Any, depth: int) -> Iterator[str]:
         word = self._word(name)
         if word is None:
             return
         path = playbook.parent / word
-        if _is(path.is_file):
+        if _is(path.is_file) and path.resolve() in self._open:
+            yield _cycle(playbook, "import_playbook", path)
+        elif _is(path.is_file):
             yield from self.missing(path, depth + 1)
         elif FQCN.fullmatch(word) and not word.endswith((".yml", ".yaml")):
             yield from self._collection(playbook, word)
@@ -180,17 +196,20 @@ class PlaybookFiles:
         if path is None:
             yield _absent(file, action, file.parent / word)
         else:
-            yield from self._inner(path, place)
+            yield from self._inner(path, place, file, action)
 
     def _variables(self, argument: Any, place: FilePlace, file: Path) -> Iterator[str]:
         word = self._word(argument.get("file") if isinstance(argument, Mapping) else argument)
         if word is not None and self._beside(word, place, file, "vars") is None:
             yield _absent(file, "include_vars", file.parent / word)
 
-    def _inner(self, path: Path, place: FilePlace) -> Iterator[str]:
-        if (path, place.role) not in self._seen:
+    def _inner(self, path: Path, place: FilePlace, file: Path, key: str) -> Iterator[str]:
+        around = () if key.startswith("include_") else self._open
+        if path.resolve() in around:
+            yield _cycle(file, key, path)
+        elif (path, place.role) not in self._seen:
             self._seen.add((path, place.role))
-            yield from self._tasks(_entries(path), place, path)
+            yield from self._within((*around, path.resolve()), self._tasks(_entries(path), place, path))
 
     def _role(self, name: Any, place: FilePlace, file: Path, key: str, tasks_from: Any = None) -> Iterator[str]:
         word = self._word(name)
@@ -213,10 +232,17 @@ class PlaybookFiles:
         inner = FilePlace(place.playbook, role)
         for each in (path, _first(role / "handlers" / f"main{ending}" for ending in ENDINGS)):
             if each is not None:
-                yield from self._inner(each, inner)
+                yield from self._inner(each, inner, file, key)
+        around = self._open if key == DEPENDENCIES else ()
+        if role.resolve() in around:
+            yield _cycle(file, key, role)
+        else:
+            yield from self._within((*around, role.resolve()), self._needed(role, inner))
+
+    def _needed(self, role: Path, place: FilePlace) -> Iterator[str]:
         for each in _first_of_meta(role):
             needed = each.get("role", each.get("name")) if isinstance(each, Mapping) else each
-            yield from self._role(needed, inner, role / "meta" / "main.yml", "dependencies")
+            yield from self._role(needed, place, role / "meta" / "main.yml", DEPENDENCIES)
 
     def _role_folder(self, word: str, place: FilePlace) -> Path | None:
         near = [place.playbook / "roles" / word, place.playbook / word]
@@ -309,6 +335,10 @@ def _named(task: Mapping[str, Any], action: str) -> Any:
 
 def _listed(entries: Any) -> list[Any]:
     return entries if isinstance(entries, list) else [] if entries is None else [entries]
+
+
+def _cycle(file: Path, key: str, path: Path) -> str:
+    return f"{file} names {path} under `{key}`, which it is a part of; remove it: Ansible would never come to an end"
 
 
 def _absent(file: Path, key: str, path: Path) -> str:

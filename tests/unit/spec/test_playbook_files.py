@@ -145,7 +145,6 @@ THERE: dict[str, dict[str, str]] = {
     "directories of variables": {"site.yml": play("tasks: [{include_vars: {dir: vars}}]")},
     "collections of the play": {"site.yml": play("collections: [a.b]\n  roles: [c]")},
     "ansible's own": {"site.yml": play("tasks: [{ansible.builtin.debug: {msg: x}}]\n  roles: []")},
-    "a circle": {"site.yml": "- import_playbook: site.yml\n"},
     "null": {"site.yml": "- hosts: all\n  tasks:\n  roles:\n  vars_files:\n"},
     "a long name": {"site.yml": play("tasks: [{include_tasks: '{{ x }}" + "x" * 300 + "'}]")},
 }
@@ -189,3 +188,52 @@ def test_an_ansible_without_ansible_config_is_helped_out_by_ours(tmp_path: Path)
 def test_a_file_that_ansible_refuses_says_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "ansible.cfg").write_text(text, encoding="utf-8")
     assert configuration(tmp_path, tmp_path, {"ANSIBLE_CONFIG": str(tmp_path / "ansible.cfg")}).listed("nope") == []
+
+
+# What is a part of itself, and the key that a mistake names; "" where Ansible reads it while tasks run, or twice.
+CYCLES: dict[str, tuple[dict[str, str], str]] = {
+    "a role's own dependency": ({"roles/web/meta/main.yml": "dependencies: [web]"}, "dependencies"),
+    "dependencies of each other": (
+        {"roles/web/meta/main.yml": "dependencies: [{role: base}]", "roles/base/meta/main.yml": "dependencies: [web]"},
+        "dependencies",
+    ),
+    "dependencies of a role that is included": (
+        {"roles/web/tasks/main.yml": "- include_role: {name: base}",
+         "roles/base/meta/main.yml": "dependencies: [base]"},
+        "dependencies",
+    ),
+    "a playbook": ({"site.yml": "- import_playbook: site.yml"}, "import_playbook"),
+    "playbooks": ({"site.yml": "- import_playbook: a/b.yml", "a/b.yml": "- import_playbook: ../site.yml"},
+                  "import_playbook"),
+    "tasks": ({"roles/web/tasks/main.yml": "- import_tasks: main.yml"}, "import_tasks"),
+    "tasks, with others between": (
+        {"roles/web/tasks/main.yml": "- import_tasks: a.yml", "roles/web/tasks/a.yml": "- import_tasks: main.yml"},
+        "import_tasks",
+    ),
+    "a role that imports itself": ({"roles/web/tasks/main.yml": "- import_role: {name: web}"}, "import_role"),
+    "tasks that include themselves": ({"roles/web/tasks/main.yml": "- include_tasks: main.yml"}, ""),
+    "an import that includes": (
+        {"roles/web/tasks/main.yml": "- import_tasks: a.yml", "roles/web/tasks/a.yml": "- include_tasks: main.yml"}, "",
+    ),
+    "a role that includes itself": ({"roles/web/tasks/main.yml": "- include_role: {name: web}"}, ""),
+    "roles that include each other": (
+        {"roles/web/tasks/main.yml": "- include_role: {name: base}",
+         "roles/base/tasks/main.yml": "- include_role: {name: web}",
+         "roles/base/meta/main.yml": "dependencies: [other]", "roles/web/meta/main.yml": "dependencies: [other]"},
+        "",
+    ),
+    "a dependency of two": (
+        {"roles/web/meta/main.yml": "dependencies: [base, other]", "roles/base/meta/main.yml": "dependencies: [other]"},
+        "",
+    ),
+    "a playbook twice": ({"site.yml": "- import_playbook: a.yml\n- import_playbook: a.yml",
+                          "a.yml": play("roles: [web]")}, ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CYCLES)
+def test_what_is_a_part_of_itself(tmp_path: Path, case: str) -> None:
+    files, key = CYCLES[case]
+    roles = {f"roles/{name}/tasks/main.yml": "" for name in ("web", "base", "other")}
+    said = missing(lay(tmp_path, {"site.yml": play("roles: [web]"), **roles, **files}))
+    assert [f"under `{key}`, which it is a part of" in line for line in said] == ([True] if key else [])
