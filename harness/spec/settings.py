@@ -223,6 +223,17 @@ def _image_mirror(text: str) -> str:
     return text
 
 
+def _number(value: Any) -> Any:
+    """Refuse `yes` or `on`, which Python takes for 1; a text is a number's, of a variable or an option."""
+    if isinstance(value, bool):
+        raise ValueError("expected a number")
+    return value
+
+
+Number = Annotated[float, BeforeValidator(_number)]
+Count = Annotated[int, BeforeValidator(_number)]
+
+
 @dataclass(frozen=True)
 class Panel:
     """Marks a setting as an option of `vmatrix run` and of pytest; the title groups it in the help."""
@@ -358,7 +369,7 @@ class Settings(Model):
     report_package: Annotated[str, StringConstraints(pattern=PACKAGE)] = Field(
         default="vmatrix-history", description="Package name for report_history `package`."
     )
-    report_keep_days: float = Field(
+    report_keep_days: Number = Field(
         default=30.0,
         gt=0,
         le=3660,
@@ -379,28 +390,28 @@ class Settings(Model):
     alert_smtp_user: str | None = Field(
         default=None, description="User of the SMTP server; MATRIX_ALERT_PASSWORD has the password."
     )
-    alert_infra_rate: float = Field(
+    alert_infra_rate: Number = Field(
         default=0.2, ge=0, le=1, description="Share of cells that fail by the infrastructure, above which it is told."
     )
-    quarantine_rate: float = Field(
+    quarantine_rate: Number = Field(
         default=0.1,
         gt=0,
         le=1,
         description="Rate at which a check fails by chance, above which `vmatrix gitlab issues` proposes a quarantine.",
     )
-    timeout_scale: Annotated[float, LIMITS] = Field(
+    timeout_scale: Annotated[Number, LIMITS] = Field(
         default=1.0,
         gt=0,
         le=100,
         description="Factor for all time-outs, those of the playbooks (cluster_timeout_scale) included.",
     )
-    max_memory_mib: Annotated[int | None, LIMITS] = Field(
+    max_memory_mib: Annotated[Count | None, LIMITS] = Field(
         default=None, gt=0, description="Maximum memory (MiB) of the run's machines at a time."
     )
-    max_cpus: Annotated[float | None, LIMITS] = Field(
+    max_cpus: Annotated[Number | None, LIMITS] = Field(
         default=None, gt=0, description="Maximum CPUs of the run's machines at a time."
     )
-    max_machines: Annotated[int | None, LIMITS] = Field(
+    max_machines: Annotated[Count | None, LIMITS] = Field(
         default=None, gt=0, description="Maximum number of the run's machines at a time."
     )
     chaos: Annotated[str, AfterValidator(checked)] | None = Field(
@@ -408,7 +419,7 @@ class Settings(Model):
         description="Programs of a declared product that are ended while it works: executor@TASK, manager@TASK or "
         "eviction@TASK, with semicolons (docs/chaos.md).",
     )
-    expiry_hours: float = Field(
+    expiry_hours: Number = Field(
         default=4.0, gt=0, le=168, description="Hours after which `vmatrix reap --expired` deletes a cell."
     )
 
@@ -417,7 +428,7 @@ class Settings(Model):
     def _paths(cls, path: Any) -> Any:
         if isinstance(path, str) and (wrong := wrong_path(path)):
             raise ValueError(wrong)
-        return path
+        return os.path.expanduser(path) if isinstance(path, str | Path) else path
 
     @property
     def keeps(self) -> Literal["always", "failed", "never"]:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from harness.spec.base import CHECK, FOLDER, SUBJECT, Model, Name, Text
+from harness.spec.base import CHECK, FOLDER, SUBJECT, Model, Name, Text, Whole
 from harness.spec.models.network_plugins import Gateway, NamespacedName
 
 Folder = Annotated[str, StringConstraints(pattern=FOLDER)]
@@ -95,7 +95,7 @@ class DnsLeaves(Model):
         description="address that kubelets give to pods, or service for that of the Service; else that of the Service "
         "or a link-local address",
     )
-    replicas: int | None = Field(
+    replicas: Whole | None = Field(
         default=None, ge=1, description="pods of its Deployment; else as many as the Deployment asks for"
     )
 

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
-from harness.spec.base import CHECK, Condition, Day, Feature, Model, Name, OneOrMore, Text, Url
+from harness.spec.base import CHECK, Condition, Day, Feature, Model, Name, OneOrMore, Real, Text, Url, Whole
 from harness.spec.controls import Waiver
 from harness.spec.models.axes import PRODUCT, Axis, AxisValue, Topology
 from harness.spec.models.network_plugins import NetworkPlugin
@@ -42,8 +42,8 @@ class MeasuredMemory(Model):
     spare_mib: memory (MiB) of a node that is left free beside all machines.
     """
 
-    margin: Annotated[float, Field(ge=1.0, le=10.0)]
-    spare_mib: Annotated[int, Field(ge=0)] = 0
+    margin: Annotated[Real, Field(ge=1.0, le=10.0)]
+    spare_mib: Annotated[Whole, Field(ge=0)] = 0
 
 
 class Infra(Model):

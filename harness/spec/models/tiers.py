@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from harness.spec.base import Condition, Model, Name, Text, Whole
+from harness.spec.base import Condition, Model, Name, Real, Text, Whole
 
 Count = Annotated[Whole, Field(ge=1)]
 
@@ -74,10 +74,10 @@ class Tier(Model):
     pinned: tuple[dict[str, str], ...] = ()
     cover: Cover | None = None
     where: dict[Name, Condition] = Field(default_factory=dict)
-    every_hours: float | None = Field(default=None, gt=0, le=24 * 366)
+    every_hours: Real | None = Field(default=None, gt=0, le=24 * 366)
     rotate: bool | None = None
     on_change: tuple[Text, ...] = ()
-    follow_up: int = Field(default=0, ge=0, le=20)
+    follow_up: Whole = Field(default=0, ge=0, le=20)
     bisect: bool = False
     suites: tuple[Name, ...] = Field(min_length=1)
     fail_when: tuple[Literal["slower", "over-slo"], ...] = ()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Iterator
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 import harness.spec.models
 from harness.spec.base import WANTED, described
@@ -56,3 +57,38 @@ def test_every_pattern_that_people_write_to_has_words() -> None:
     assert Settings in set(models(BaseModel))
     assert len(found) > 20
     assert found - set(WANTED) == set()
+
+
+def fields(kind: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of all models of files and settings that a value of a kind is good for, each with its type."""
+    for module in pkgutil.walk_packages(harness.spec.__path__, "harness.spec."):
+        import_module(module.name)
+    for model in sorted(set(models(BaseModel)), key=str):
+        for name, field in model.model_fields.items():
+            whole: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+            if kind.__name__ in repr(whole).replace("pathlib._local.", ""):
+                yield f"{model.__name__}.{name}", whole
+
+
+def accepts(whole: Any, value: object) -> bool:
+    """Tell whether a type makes a number of a value."""
+    try:
+        return type(TypeAdapter(whole).validate_python(value)) in (int, float)
+    except ValidationError:
+        return False
+
+
+def test_no_number_is_a_yes_or_a_no() -> None:
+    numbers = [*fields(int), *fields(float)]
+    assert {"Settings.max_cpus", "Tier.follow_up", "MeasuredMemory.margin"} <= {name for name, _ in numbers}
+    for name, whole in numbers:
+        assert not accepts(whole, True), name
+        assert not accepts(whole, False), name
+
+
+def test_every_path_of_the_settings_may_begin_with_a_tilde(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/somebody")
+    paths = {name.removeprefix("Settings.") for name, _ in fields(Path) if name.startswith("Settings.")}
+    assert {"runs", "kubeconfig"} <= paths
+    for name in paths:
+        assert getattr(Settings.model_validate({name: "~/there"}), name) == Path("/home/somebody/there"), name
