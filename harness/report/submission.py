@@ -147,10 +147,11 @@ def read_product(path: Path) -> dict[str, str]:
         BadInput: it cannot be read, lacks a field, or has one that the programme does not know.
     """
     hint = f"it needs {', '.join(REQUIRED)}; it may have {', '.join(OPTIONAL)}"
-    raw = yaml_text.document(read_text(path), path, hint=hint)
+    raw = yaml_text.document(read_text(path), path, hint=hint, loader=yaml.BaseLoader)  # 1.10 is a text, as written
     if not isinstance(raw, dict):
         raise BadInput(f"{path} is not a mapping", hint=hint, paths=[path])
     wrong = [f"`{name}` is missing" for name in REQUIRED if not raw.get(name)]
+    wrong += [f"`{name}` is not a text" for name, value in raw.items() if not isinstance(value, str)]
     wrong += [f"`{name}` is unknown" for name in raw if name not in (*REQUIRED, *OPTIONAL)]
     if raw.get("type") and str(raw["type"]).lower() not in TYPES:
         wrong.append(f"`type` is {raw['type']!r}, none of {', '.join(TYPES)}")

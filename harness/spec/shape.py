@@ -54,11 +54,7 @@ UNQUOTED = (int, float, datetime.date)  # what YAML makes of 1.36 or 2027-01-31 
 def validate(document: Document, model: type[M]) -> tuple[M | None, list[Problem]]:
     """Validate one document against its model."""
     content = document.content if document.content is not None else {}
-    misread = {
-        at: document.problem(at, _misread(text, _at(content, at)))
-        for at, text in document.written.items()
-        if FREE.intersection(map(str, at[:-1]))
-    }
+    misread = misread_scalars(document, FREE)
     wrong = list(misread.values())
     rebased = {
         at: document.problem(at, f"YAML takes {text} for {shown(_at(content, at))}; write that")
@@ -77,6 +73,18 @@ def validate(document: Document, model: type[M]) -> tuple[M | None, list[Problem
         return None, [*wrong, *(_problem(document, model, content, detail) for detail in others)]
     except RecursionError:
         return None, [document.problem((), "nested too deeply")]
+
+
+def misread_scalars(document: Document, below: frozenset[str] | None = None) -> dict[Location, Problem]:
+    """Return what is wrong with the values that YAML takes for other ones than are written, by their place.
+
+    below: the keys below which they stand; None for the whole document.
+    """
+    return {
+        at: document.problem(at, _misread(text, _at(document.content, at)))
+        for at, text in document.written.items()
+        if below is None or below.intersection(map(str, at[:-1]))
+    }
 
 
 def _about(location: Location, detail: ErrorDetails, misread: Collection[Location]) -> bool:

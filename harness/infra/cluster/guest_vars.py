@@ -16,6 +16,7 @@ from harness.infra.guest_facts import VIRTUAL
 from harness.kube import Cluster
 from harness.spec import lines
 from harness.spec.base import VARIABLE
+from harness.spec.shape import misread_scalars
 from harness.spec.variables import SET_BY_THE_RUN
 from harness.urls import PORTS
 
@@ -47,6 +48,7 @@ def read_vars(file: Path | None) -> dict[str, Any]:
         problems = [document.problem((), "not `name: value` pairs")]
     if not problems:
         problems = [document.problem((name,), wrong) for name, wrong in _mistakes(content)]
+        problems += misread_scalars(document).values()
     if problems:
         raise BadInput(
             "guest_vars: " + "\n".join(str(problem) for problem in problems),

@@ -72,6 +72,7 @@ def test_an_output_that_exists_is_left_alone(tmp_path: Path) -> None:
     [
         ({"vendor": None}, "`vendor` is missing"),
         ({"colour": "red"}, "`colour` is unknown"),
+        ({"name": ["a"]}, "`name` is not a text"),
         ({"type": "toy"}, "`type` is 'toy'"),
     ],
 )
@@ -90,3 +91,10 @@ def test_a_cell_that_the_run_does_not_know_or_whose_suite_did_not_run_is_refused
         Submission.of(run, "two", run.path)
     with pytest.raises(BadInput, match="the suite certification did not run in one"):
         Submission.of(run, "one", run.path)
+
+
+@pytest.mark.parametrize("written", ["1.10", "010", "no", "2026-11-01", "1:30", "null"])
+def test_a_value_without_quotes_stays_as_it_is_written(written: str, tmp_path: Path) -> None:
+    path = product(tmp_path)
+    path.write_text(path.read_text().replace("version: '2'", f"version: {written}"))
+    assert read_product(path)["version"] == written

@@ -35,6 +35,9 @@ def test_the_user_s_networks_take_the_place_of_the_product_s(tmp_path: Path) -> 
         ("- a\n", "1: not `name: value` pairs"),
         ("a: [\n", "malformed YAML"),
         ("x: 1\ncluster_pod_cidr: 10.0.0.1/16\n", ":2: cluster_pod_cidr: 10.0.0.1/16 has host bits set"),
+        ("x: 1\nrelease: 1.30\n", ":2: release: YAML takes 1.30 for 1.3; put it in quotes"),
+        ("modes: {deep: [0644]}\n", ":1: modes.deep[0]: YAML takes 0644 for 420"),
+        ("answer: no\n", ":1: answer: YAML takes no for false"),
     ],
 )
 def test_a_file_of_variables_that_cannot_be_used_is_refused_with_its_line(tmp_path: Path, text: str, said: str) -> None:
