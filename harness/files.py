@@ -134,8 +134,14 @@ def read_text(path: Path, *, largest: int = LARGEST) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadInput(
-            f"{path} is not UTF-8 text: {error.reason} at byte {error.start}", hint="save it as UTF-8"
+            f"{path}:{_line(content, error.start)} is not UTF-8 text: {error.reason} at byte {error.start}",
+            hint="save it as UTF-8",
         ) from error
+
+
+def _line(content: bytes, end: int) -> int:
+    """Return the number of the line that a byte is on."""
+    return content.count(b"\n", 0, end) + 1
 
 
 def read_bytes(path: Path, *, largest: int = LARGEST) -> bytes:

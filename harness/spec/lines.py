@@ -6,6 +6,7 @@ inside itself, endless nesting). Does not know what the data means.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
@@ -168,9 +169,11 @@ def _roots(file: Path, compose: Compose) -> tuple[list[yaml.Node | None], list[P
     try:
         return _composed(file, read_text(file), compose)
     except BadInput as error:
-        summary = error.summary.removeprefix(f"{file} ").removeprefix(f"{file}: ")
+        said = re.match(r":(\d+) ", error.summary.removeprefix(str(file)))
+        summary = error.summary.removeprefix(f"{file}{said.group().rstrip() if said else ''}").lstrip(": ")
         absent = isinstance(error.__cause__, FileNotFoundError)
-        return [], [Problem(file, 1, "", "the file does not exist" if absent else f"{summary}: {error.hint}")]
+        message = "the file does not exist" if absent else f"{summary}: {error.hint}"
+        return [], [Problem(file, int(said.group(1)) if said else 1, "", message)]
 
 
 def _composed(file: Path, text: str, compose: Compose) -> tuple[list[yaml.Node | None], list[Problem]]:

@@ -48,7 +48,7 @@ def bound(path: Path) -> None:
 
 
 def latin(path: Path) -> None:
-    path.write_bytes(b"a: \xe9\n")
+    path.write_bytes(b"a: 1\nb: \xe9\n")
 
 
 MAKERS: dict[str, tuple[Callable[[Path], None], str]] = {

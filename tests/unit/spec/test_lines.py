@@ -190,6 +190,14 @@ def test_a_file_of_several_documents_keeps_the_lines_of_each(tmp_path: Path) -> 
     assert problems == []
 
 
+def test_a_byte_that_is_not_utf_8_is_told_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "latin.yml"
+    file.write_bytes(b"a: 1\nb: \xe9\n")
+    assert [str(problem) for problem in read_all(file)[1]] == [
+        f"{file}:2: is not UTF-8 text: invalid continuation byte at byte 8: save it as UTF-8"
+    ]
+
+
 def test_mistakes_of_all_documents_are_told(tmp_path: Path) -> None:
     file = tmp_path / "objects.yml"
     file.write_text("a: 1\na: 2\n---\nb: 1\nb: 2\n", encoding="utf-8")
