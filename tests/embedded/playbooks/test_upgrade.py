@@ -86,7 +86,8 @@ def cluster(bench: Bench, request: pytest.FixtureRequest) -> Upgraded:
 def test_refuses_what_cannot_be_before_it_changes_anything(cluster: Upgraded) -> None:
     bench = cluster.bench
     versions = ", ".join(f"cp-{number} {OLD}" for number in range(cluster.control_planes))
-    assert f"{BEFORE} is older than the running version ({versions})" in refused(bench, *asking(BEFORE, cluster.topology))
+    older = refused(bench, *asking(BEFORE, cluster.topology))
+    assert f"{BEFORE} is older than the running version ({versions})" in older
     assert "1.38.0 is unknown: choose one of" in refused(bench, "-e", "cluster_kubernetes_version=1.38.0")
     newer = asking(NEW, cluster.topology)
     assert "this does not change versions" in refused(bench, *newer, entry="reconfigure")
