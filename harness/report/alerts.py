@@ -22,6 +22,7 @@ from harness.files import read_text, write_atomically
 from harness.http_client import NoAnswer, WebRequest, ask, reason
 from harness.report.analysis.analyse import Analysis
 from harness.report.analysis.nights import Night
+from harness.report.markup import URL, line_of, mattermost, slack
 from harness.report.suspects import Key, of_night
 from harness.report.words import plural
 from harness.spec.settings import Settings
@@ -146,13 +147,12 @@ def _by_cells(keys: Mapping[Key, tuple[str, ...]]) -> dict[tuple[str, ...], list
 
 
 def _slack(alert: Alert) -> dict[str, Any]:
-    text = "\n".join((f"*{alert.title}*", *(f"• {line}" for line in alert.lines)))
-    return {"text": text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")}
+    return {"text": "\n".join((f"*{slack(alert.title)}*", *(f"• {slack(line)}" for line in alert.lines)))}
 
 
 def _mattermost(alert: Alert) -> dict[str, Any]:
-    fenced = (f"- {line}" if line.startswith("http") else f"- `{line.replace('`', chr(39))}`" for line in alert.lines)
-    return {"username": "vmatrix", "text": "\n".join((f"**{alert.title}**", *fenced))}
+    lines = (f"- {line if URL.fullmatch(line) else mattermost(line)}" for line in alert.lines)
+    return {"username": "vmatrix", "text": "\n".join((f"**{mattermost(alert.title)}**", *lines))}
 
 
 # https://docs.slack.dev/messaging/formatting-message-text, https://developers.mattermost.com/integrate/webhooks/incoming
@@ -277,9 +277,10 @@ def _post(alert: Alert, settings: Settings) -> None:
 def _mail(alert: Alert, settings: Settings) -> None:
     host, _, port = (settings.alert_smtp or "").rpartition(":")
     message = EmailMessage()
-    message["Subject"] = f"vmatrix: {' '.join(alert.title.split())}"
+    title = line_of(alert.title)
+    message["Subject"] = f"vmatrix: {title}"
     message["From"], message["To"] = settings.alert_mail_from, settings.alert_mail_to
-    message.set_content("\n".join((KINDS[alert.kind] + ":", "", alert.title, *alert.lines)) + "\n")
+    message.set_content("\n".join((KINDS[alert.kind] + ":", "", title, *map(line_of, alert.lines))) + "\n")
     host, trust = host.strip("[]"), ssl.create_default_context()  # smtplib's own context trusts every certificate
     with _connected(host, int(port), trust) as server:
         server.ehlo()

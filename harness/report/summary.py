@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +10,8 @@ from harness.check_result import CheckResult, causes
 from harness.model import Outcome
 from harness.report import suspects, symptoms, words
 from harness.report.cell import CellResult, Step, groups_of
+from harness.report.markup import code, fenced, prose, row
 from harness.report.results import RunResult
-from harness.sanitize import sanitized
 from harness.spec.controls import Control, controls
 from harness.spec.suites import UPSTREAM
 from harness.validate.conformance import upstream
@@ -39,12 +38,12 @@ def told(cells: Iterable[CellResult]) -> list[str]:
     persons = [control for control in known.values() if control.person]
     for name, state_by_control in became.items():
         counts = [sum(state == word for state in state_by_control.values()) for word in (MET, UNMET, UNSEEN)]
-        lines.append(f"| `{name}` | {' | '.join(map(str, [*counts, len(choices), len(persons)]))} |")
+        lines.append(row(code(name), *map(str, [*counts, len(choices), len(persons)])))
     lines.append("")
     for name, state_by_control in became.items():
         for word in (UNMET, UNSEEN):
             rows = [_row(known[number]) for number, state in state_by_control.items() if state == word]
-            lines += [f"{word.capitalize()} in `{name}`:", "", *rows, ""] if rows else []
+            lines += [f"{word.capitalize()} in {code(name)}:", "", *rows, ""] if rows else []
     lines += ["Not met by choice:", "", *(_row(control, control.not_met) for control in choices), ""]
     lines += ["A person has to look:", "", *(_row(control, control.person) for control in persons), ""]
     return [*lines, "Met, by the checks that show it:", "", *_shown(known.values()), ""]
@@ -73,11 +72,11 @@ def _shown(known: Iterable[Control]) -> list[str]:
     for control in known:
         for check in control.met:
             by_check.setdefault(check, []).append(control.id)
-    return [f"- `{check}`: {', '.join(numbers)}" for check, numbers in by_check.items()]
+    return [f"- {code(check)}: {prose(', '.join(numbers))}" for check, numbers in by_check.items()]
 
 
 def _row(control: Control, why: str = "") -> str:
-    return f"- {control.id} {control.title}" + (f": {why}" if why else "")
+    return f"- {prose(f'{control.id} {control.title}' + (f': {why}' if why else ''))}"
 
 
 SPEC_PASSED, SPEC_FAILED, SPEC_SKIPPED, SPEC_NOT_STARTED = "passed", "failed", "skipped by the spec itself", "not run"
@@ -177,14 +176,14 @@ def table(counts: Iterable[SpecCount]) -> list[str]:
     words = (SPEC_PASSED, SPEC_FAILED, SPEC_SKIPPED, SPEC_NOT_STARTED)
     every = tuple(counts)
     rows = [
-        f"| `{row.cell}` | {row.suite} | {' | '.join(str(row.counts.get(word, 0)) for word in words)} |"
-        for row in every
+        row(code(count.cell), prose(count.suite), *(str(count.counts.get(word, 0)) for word in words))
+        for count in every
     ]
     lines = [f"| cell | specs | {' | '.join(words)} |", f"|---|---|{'--:|' * len(words)}", *rows, ""] if rows else []
     reasons: Counter[str] = Counter()
-    for row in every:
-        reasons.update(row.reasons)
-    reason_lines = [f"- not run, {number}: {reason}" for reason, number in reasons.most_common()]
+    for count in every:
+        reasons.update(count.reasons)
+    reason_lines = [f"- not run, {number}: {prose(reason)}" for reason, number in reasons.most_common()]
     return [*lines, *reason_lines, ""] if reason_lines else lines
 
 
@@ -192,31 +191,27 @@ MACHINES = (
     "| machine | after the first phase | most | admitted with | declared | disk, new | disk, last |",
     "|---|--:|--:|--:|--:|--:|--:|",
 )
-# GitLab's: people, issues, merge requests, labels, milestones, snippets, epics, pages of a wiki.
-REFERENCE = r"(?<![\w\\/`])(?:[@#!~%$](?=[\w\"])|&(?=\d)|\[(?=\[))"
-# What begins with one of these is more than text.
-MARKUP = re.compile(r"<(?=[a-zA-Z/!?])|&(?=#?\w+;)|(?<=\])\((?=\S)|(?<!\\)\||(?<=\])\[|" + REFERENCE)
-ESCAPED = {"<": "&lt;", "&": "&amp;"}
 INDENT = "&nbsp;&nbsp;"  # of a step inside another
 
 
 def render(result: RunResult) -> str:
     """Return the summary as Markdown."""
     blames = words.blames(result)
-    lines = [f"# vmatrix run {result.run}", "", f"**{words.interruption_headline(result)}**", ""]
-    lines += [f"- {_prose(line.strip())}" for line in words.interruption_lines(result)]
-    lines += [f"- {_prose(sentence)}" for sentence in (*words.sessions(result), *words.foreign(result))]
-    lines += [f"- product: {_prose(result.product)}"] if result.product else []
-    lines += [f"- tier: {_prose(result.tier)}"] if result.tier else []
-    lines += [f"- cells of the night {_prose(result.night)}: `--night {_prose(result.night)}`"] if result.night else []
-    lines += [f"- infra cluster: {_prose(infra_line)}" for infra_line in result.infra]
-    lines += [f"- blame: {blames}"] if blames else []
-    lines += [f"- failed outside of any cell: {_prose(result.error)}"] if result.error else []
+    lines = [f"# vmatrix run {prose(result.run)}", "", f"**{words.interruption_headline(result)}**", ""]
+    lines += [f"- {prose(line.strip())}" for line in words.interruption_lines(result)]
+    lines += [f"- {prose(sentence)}" for sentence in (*words.sessions(result), *words.foreign(result))]
+    lines += [f"- product: {prose(result.product)}"] if result.product else []
+    lines += [f"- tier: {prose(result.tier)}"] if result.tier else []
+    lines += [f"- cells of the night {prose(result.night)}: {code(f'--night {result.night}')}"] if result.night else []
+    lines += [f"- infra cluster: {prose(infra_line)}" for infra_line in result.infra]
+    lines += [f"- blame: {prose(blames)}"] if blames else []
+    lines += [f"- failed outside of any cell: {prose(result.error, spans=True)}"] if result.error else []
     if result.kept:
-        lines.append(f"- kept for inspection, to delete with `{result.cleanup}`: {', '.join(sorted(result.kept))}")
+        kept = ", ".join(map(code, sorted(result.kept)))
+        lines.append(f"- kept for inspection, to delete with {code(result.cleanup)}: {kept}")
     lines += ["", *_fenced(result.command, "sh"), *_suspects(result), *_symptoms(result), *_cells(result), ""]
     measured = words.measured(result)
-    lines += ["Measured:", "", *(f"- {_prose(line)}" for line in measured), ""] if measured else []
+    lines += ["Measured:", "", *(f"- {prose(line)}" for line in measured), ""] if measured else []
     lines += _specs(result)
     lines += told(result.cells)
     many = len(result.cells) >= words.MANY_CELLS
@@ -229,17 +224,17 @@ def _suspects(result: RunResult) -> list[str]:
     """Return what may explain the failures, with the evidence; nothing where there is nothing to compare with."""
     explanations = suspects.worth_showing(suspects.explained(suspects.of_run(result), together=result.together))
     rows = [
-        f"- {_prose(line)}"
+        f"- {prose(line)}"
         for explained in explanations
         for line in (*suspects.lines_of(explained), *_culprits(result, explained))
     ]
-    rows += [f"- further cells: {', '.join(map(_code, result.further))}"] if result.further else []
-    rows += [f"- no further cell: {_prose(why)}" for why in result.no_further]
+    rows += [f"- further cells: {', '.join(map(code, result.further))}"] if result.further else []
+    rows += [f"- no further cell: {prose(why)}" for why in result.no_further]
     return ["## Suspects", "", *rows, ""] if rows else []
 
 
 def _symptoms(result: RunResult) -> list[str]:
-    rows = [f"- {_prose(line)}" for line in (*symptoms.lines_of(result.symptoms), *result.given_up)]
+    rows = [f"- {prose(line)}" for line in (*symptoms.lines_of(result.symptoms), *result.given_up)]
     return ["## Symptoms", "", *rows, ""] if rows else []
 
 
@@ -257,7 +252,7 @@ def _specs(result: RunResult) -> list[str]:
     items = specs_of(result)
     apart = differences(items, result.values)
     lines = table(counted(items))
-    difference_lines = [f"- {_prose(difference.told)}" for difference in apart]
+    difference_lines = [f"- {prose(difference.told)}" for difference in apart]
     return [*lines, *difference_lines, ""] if difference_lines else lines
 
 
@@ -285,19 +280,19 @@ def _cells(result: RunResult) -> list[str]:
         checks, *times = words.counts(cell)
         not_run = sum(c.outcome == Outcome.NOT_RUN for c in cell.last_checks)
         outcome_text = words.outcome(cell, kept=cell.id in result.kept)
-        columns = (_code(cell.id), _prose(outcome_text), str(len(cell.attempts)), checks, str(not_run or ""), *times)
-        lines.append(f"| {' | '.join(columns)} |")
+        numbers = str(len(cell.attempts)), checks, str(not_run or ""), *times
+        lines.append(row(code(cell.id), prose(outcome_text), *numbers))
     return lines
 
 
 def _cell(cell: CellResult, *, many: bool, kept: bool) -> list[str]:
-    lines = [f"## {cell.id}", "", words.outcome(cell, kept=kept), ""]
+    lines = [f"## {prose(cell.id)}", "", prose(words.outcome(cell, kept=kept)), ""]
     placed = words.placed(cell)
-    lines += [f"It ran {placed}.", ""] if placed else []
+    lines += [f"It ran {prose(placed)}.", ""] if placed else []
     last, *before = reversed(cell.attempts)
     lines += _attempt(cell, last, many=many)
     for attempt in before:
-        lines += [f"### Attempt {attempt}: {words.came_to(cell, attempt)} (does not count)", ""]
+        lines += [f"### Attempt {attempt}: {prose(words.came_to(cell, attempt))} (does not count)", ""]
         lines += _attempt(cell, attempt, many=many)
     return lines
 
@@ -313,9 +308,9 @@ def _attempt(cell: CellResult, attempt: int, *, many: bool) -> list[str]:
     for check, others in causes(sorted(checks, key=lambda c: bool(c.quarantine))):
         lines += _failed_check(cell, check, others)
     for title, names_not_run in words.not_run(cell, cell.checks_of(attempt)).items():
-        lines += [f"{title}:", "", *(f"- {_prose(line)}" for line in names_not_run), ""]
+        lines += [f"{title}:", "", *(f"- {prose(line)}" for line in names_not_run), ""]
     if cell.outcome_of(attempt) != Outcome.PASSED:
-        lines += [f"Logs: `{cell.logs(attempt)}/`", ""]
+        lines += [f"Logs: {code(f'{cell.logs(attempt)}/')}", ""]
     return lines
 
 
@@ -325,11 +320,8 @@ def _steps(cell: CellResult, attempt: int, *, many: bool) -> list[str]:
         return []
     rows = []
     if cell.admitted is not None and attempt == cell.last_attempt:
-        rows = [f"| waiting for room and a worker | | {words.duration(cell.admitted.after)} |"]
-    rows += [
-        f"| {INDENT * (len(s.path) - 1)}{_prose(s.title)} | {_prose(s.said)} | {words.duration(s.seconds)} |"
-        for s in steps
-    ]
+        rows = [row("waiting for room and a worker", "", words.duration(cell.admitted.after))]
+    rows += [row(INDENT * (len(s.path) - 1) + prose(s.title), prose(s.said), words.duration(s.seconds)) for s in steps]
     return ["| step | outcome | time |", "|---|---|--:|", *rows, ""]
 
 
@@ -337,53 +329,36 @@ def _checks(cell: CellResult, attempt: int) -> list[str]:
     groups = groups_of(cell, attempt)
     if not groups:
         return []
-    rows = [f"| {_prose(group.title)} | {_prose(group.said)} | {words.duration(group.seconds)} |" for group in groups]
+    rows = [row(prose(group.title), prose(group.said), words.duration(group.seconds)) for group in groups]
     return ["| checks | | time |", "|---|---|--:|", *rows, ""]
 
 
 def _machines(cell: CellResult) -> list[str]:
     """Return what the machines of the last attempt took of their node."""
-    rows = [f"| {' | '.join(row)} |" for row in words.machines(cell)]
+    rows = [row(*map(prose, columns)) for columns in words.machines(cell)]
     return [*MACHINES, *rows, ""] if rows else []
 
 
 def _failed_step(step: Step) -> list[str]:
-    lines = [f"**{_prose(step.name)}** failed ({_whose(step)}): {_prose(step.summary)}", ""]
-    told = [f"- hint: {_prose(step.hint)}"] if step.hint else []
-    told += [f"- {_code(path)}" for path in step.paths]
+    lines = [f"**{prose(step.name)}** failed ({_whose(step)}): {prose(step.summary, spans=True)}", ""]
+    told = [f"- hint: {prose(step.hint, spans=True)}"] if step.hint else []
+    told += [f"- {code(path)}" for path in step.paths]
     lines += [*told, ""] if told else []
     return lines + _fenced(step.detail)
 
 
 def _failed_check(cell: CellResult, check: CheckResult, others: Sequence[CheckResult]) -> list[str]:
-    lines = [f"**{_prose(cell.label(check))}** failed ({_whose(check)})", "", *_fenced(check.detail)]
-    names = [f"- {_prose(cell.label(other).removeprefix(f'{other.suite}: '))}" for other in others]
+    lines = [f"**{prose(cell.label(check))}** failed ({_whose(check)})", "", *_fenced(check.detail)]
+    names = [f"- {prose(cell.label(other).removeprefix(f'{other.suite}: '))}" for other in others]
     return lines + (["Failed by the same cause:", "", *names, ""] if names else [])
 
 
 def _whose(failure: Step | CheckResult) -> str:
     if failure.quarantine:
-        return f"quarantined: {_prose(failure.quarantine)}; does not count"
-    return failure.blame
-
-
-def _prose(text: str) -> str:
-    """Return a text of others as one line of words: no tag, entity, link or column of a table begins in it."""
-    line = " ".join(sanitized(text).splitlines())
-    return MARKUP.sub(lambda match: ESCAPED.get(match[0], f"\\{match[0]}"), line)
-
-
-def _code(text: str) -> str:
-    """Return a text as a code span that nothing in it can end."""
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    ticks, room = "`" * (longest + 1), " " if longest else ""
-    return f"{ticks}{room}{' '.join(text.splitlines())}{room}{ticks}"
+        return f"quarantined: {prose(failure.quarantine)}; does not count"
+    return prose(failure.blame)
 
 
 def _fenced(text: str, language: str = "text") -> list[str]:
-    """Return a text as a block that no line of it can end."""
-    if not text.strip() and language == "text":
-        return []
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return [f"{fence}{language}", text.strip("\n"), fence, ""]
+    """Return a text as a block that no line of it can end; nothing of one that says nothing."""
+    return [*fenced(text, language), ""] if text.strip() or language != "text" else []

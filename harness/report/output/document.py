@@ -5,6 +5,7 @@ Texts are as they were said: whoever shows them escapes them. What is the same f
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -67,6 +68,7 @@ def _kind(name: str) -> dict[str, Any]:
 
 
 MOST_SKIPPED = 100  # lines that could not be read, of which each is named
+COMMIT = re.compile("[0-9a-f]{7,64}")
 ARTIFACTS = "/artifacts/browse/"  # of a job's page
 
 
@@ -202,7 +204,8 @@ def commits(nights: Sequence[Night], commit_range: Range) -> tuple[str, str]:
 
 def compare_url(night: Night, good: str, bad: str) -> str:
     """Return GitLab's page of what changed between two commits; empty when there is none."""
-    if not (night.where.project_url and good and bad) or good == bad:
+    known = night.where.project_url and COMMIT.fullmatch(good) and COMMIT.fullmatch(bad)
+    if not known or good == bad:
         return ""
     return f"{night.where.project_url}/-/compare/{good}...{bad}"
 

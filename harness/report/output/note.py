@@ -5,16 +5,17 @@ Everything that comes from a run stands in code spans, so that nothing of it is 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterable, Sequence
 
-from harness.check_result import LINE, shortened
+from harness.check_result import LINE
 from harness.history.lines import History
+from harness.report import markup
 from harness.report.analysis.analyse import Analysis
 from harness.report.analysis.failures import Failure
 from harness.report.analysis.nights import Night
 from harness.report.analysis.planned import RAN
 from harness.report.analysis.story import CellStory
+from harness.report.markup import link
 from harness.report.output.document import (
     commits,
     compare_url,
@@ -32,9 +33,9 @@ MARKER = "<!-- vmatrix -->"
 MOST_ROWS = 10  # a note is read, a report is searched
 MOST_NAMED = 6  # cells
 MOST_FAILURES = 2  # of a cell
-MOST_TEXT = 140  # of a name
+MOST_TEXT = 140  # characters of a name
+MOST_SAID = 400  # characters of anything else
 SOON = 7  # days
-PIPE = r"\|"  # in a table, also inside a code span (GitHub Flavored Markdown, "Tables")
 TWO_DAYS = 48  # hours
 NEWS = {"new": "new", "known": "seen before"}
 
@@ -73,8 +74,8 @@ def _where(night: Night, url: str) -> str:
     parts = [f"{night.start:%Y-%m-%d %H:%M} UTC"]
     parts += [f"commit {code(where.commit[:12])}"] if where.commit else []
     parts += [f"product {code(where.product)}"] if where.product else []
-    parts += [_link(f"pipeline {where.pipeline}", where.pipeline_url)] if where.pipeline else []
-    parts += [_link("report", url)] if url else []
+    parts += [link(f"pipeline {code(where.pipeline)}", where.pipeline_url)] if where.pipeline else []
+    parts += [link("report", url)] if url else []
     return " · ".join(parts)
 
 
@@ -96,7 +97,8 @@ def _failing(analysis: Analysis, failing: Sequence[CellStory]) -> list[str]:
             for suspect in analysis.suspects
             for line in lines_of_suspects(suspect)
         ]
-    return [*lines, "", "To reproduce the first one:", "", "```sh", reproduce(counts[0].id, counts[0].last), "```"]
+    command = markup.line_of(reproduce(counts[0].id, counts[0].last))
+    return [*lines, "", "To reproduce the first one:", "", *markup.fenced(command, "sh")]
 
 
 def _origin(analysis: Analysis, explained: Explained) -> str:
@@ -108,7 +110,7 @@ def _origin(analysis: Analysis, explained: Explained) -> str:
     if ends is None or not (ends["good"] and ends["bad"]):
         return ""
     commits_of = code(f"{ends['good'][:8]}..{ends['bad'][:8]}")
-    return f", since {_link(commits_of, ends['url'])}"
+    return f", since {link(commits_of, ends['url'])}"
 
 
 def _alike(cell: CellStory) -> Hashable:
@@ -129,10 +131,10 @@ def _row(analysis: Analysis, cells: Sequence[CellStory]) -> str:
     sentences += [f"{plural(len(by_cause), 'cause')}, {plural(len(failures), 'failure')}"] * (
         len(by_cause) < len(failures)
     )
-    names = [_link(code(c.id), c.last.where.job_url if c.last is not None else "") for c in cells[:MOST_NAMED]]
+    names = [link(code(c.id), c.last.where.job_url if c.last is not None else "") for c in cells[:MOST_NAMED]]
     names += [f"and {plural(len(cells) - MOST_NAMED, 'more cell')}"] if len(cells) > MOST_NAMED else []
-    columns = "<br>".join(names), "<br>".join(sentences), blame, _judged(cells), _since(analysis, first)
-    return f"| {' | '.join(column.replace('|', PIPE) for column in columns)} |"
+    told = "<br>".join(names), "<br>".join(sentences)
+    return markup.row(*told, markup.prose(blame), _judged(cells), _since(analysis, first))
 
 
 def _judged(cells: Sequence[CellStory]) -> str:
@@ -159,7 +161,7 @@ def _since(analysis: Analysis, cell: CellStory) -> str:
         return f"{night.start:%Y-%m-%d}"
     if good == bad:
         return f"{night.start:%Y-%m-%d}, same commit {code(bad[:8])} passed before"
-    return f"{night.start:%Y-%m-%d}, {_link(code(f'{good[:8]}..{bad[:8]}'), compare_url(night, good, bad))}"
+    return f"{night.start:%Y-%m-%d}, {link(code(f'{good[:8]}..{bad[:8]}'), compare_url(night, good, bad))}"
 
 
 def _asides(analysis: Analysis) -> list[str]:
@@ -203,18 +205,9 @@ def _list(what: str, names: Sequence[str]) -> str:
     return f"- {what}: {len(names)}: {', '.join(map(code, names[:MOST_NAMED]))}{more}"
 
 
-def code(text: str, most: int = 400) -> str:
-    """Return a text as a code span that nothing of it can end, in a table cell or elsewhere."""
-    flat = re.sub(r"[\x00-\x20\x7f\u2028\u2029]+", " ", text).strip()
-    flat = shortened(flat, most)
-    longest = max((len(run) for run in re.findall("`+", flat)), default=0)
-    fence = "`" * (longest + 1)
-    space = " " if longest or not flat else ""
-    return f"{fence}{space}{flat}{space}{fence}"
-
-
-def _link(text: str, url: str) -> str:
-    return f"[{text}]({url})" if re.fullmatch(r"https?://[^\s()<>\"'|]+", url) else text
+def code(text: str, most: int = MOST_SAID) -> str:
+    """Return a text as a code span that nothing of it can end, shortened."""
+    return markup.code(text, most)
 
 
 def _excused(cell: CellStory) -> bool:

@@ -257,7 +257,7 @@ def test_of_many_cells_only_those_to_look_at_have_a_section(run: Written) -> Non
     assert "blame: product: 1 failure in 1 cell" in text
     assert f"| `{ids[0]}` | passed | 1 | 1/1 |  | 62.0 s | 60.5 s | 95.0 s |" in text
     assert [line for line in text.splitlines() if line.startswith("## ")] == [f"## {ids[-1]}"]
-    assert "| waiting for room and a worker | | 6 min 02 s |" in text
+    assert "| waiting for room and a worker |  | 6 min 02 s |" in text
     assert "on gw0; expected 2 min 05 s (the median of 3 runs of this cell)" in text
     assert "apply | failed" not in text  # inner steps: the failure below names it
     assert "**deploy / apply** failed (product): no room" in text
@@ -290,7 +290,7 @@ def test_many_checks_that_did_not_run_for_one_reason_are_one_line(run: Written) 
 def test_a_kept_cell_is_named_with_the_command_that_takes_it_away(run: Written) -> None:
     run.start(CELL).fails(CELL, "provision").event("kept", cell=CELL, attempt=1).end(75)
     text = summary.render(load(run.directory))
-    assert f"kept for inspection, to delete with `vmatrix reap`: {CELL}" in text
+    assert f"kept for inspection, to delete with `vmatrix reap`: `{CELL}`" in text
     assert "| failed: infra, kept |" in text
 
 
