@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import date
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 from harness.errors import BadInput
 from harness.files import read_text
 from harness.report.analysis.analyse import Analysis
+from harness.report.markup import row
 from harness.report.output.document import summary
 
 WIDE = 6.6  # pixels of a character at 11 px, on the safe side
@@ -94,6 +97,7 @@ def svg(badge: Badge) -> str:
 
 FILE = "faults.json"
 ALL = "all"  # suites together
+SUITE = re.compile(r"\w[\w-]*", re.ASCII)  # it is part of a badge's file name
 ENOUGH = 0.97  # of all faults; below that a badge is red
 
 
@@ -129,10 +133,15 @@ class FaultScore:
     def lines(self) -> list[str]:
         """Return a Markdown table."""
         tried = sum(s.faults for s in self.suites if s.suite == ALL)
-        columns = [
-            f"{s.detected} ({s.share('detected')}) | {s.explained} ({s.share('explained')})" for s in self.suites
+        rows = [
+            row(
+                s.suite,
+                str(s.faults),
+                f"{s.detected} ({s.share('detected')})",
+                f"{s.explained} ({s.share('explained')})",
+            )
+            for s in self.suites
         ]
-        rows = [f"| {s.suite} | {s.faults} | {words} |" for s, words in zip(self.suites, columns, strict=True)]
         return [
             "",
             f"Faults that checks find: {tried} of {self.listed} tried, the last on {self.on}.",
@@ -202,7 +211,12 @@ def _read(path: Path) -> tuple[FaultScore, Mapping[str, Mapping[str, Any]]]:
         faults = {
             str(name): {key: str(one[key]) for key in ("suite", "became")} for name, one in content["faults"].items()
         }
-        return FaultScore(str(content["on"]), int(content["listed"]), suites), faults
+        names = [*(s.suite for s in suites), *(one["suite"] for one in faults.values())]
+        if wrong := next((name for name in names if not SUITE.fullmatch(name)), None):
+            raise ValueError(f"{wrong!r} is not the name of a suite")
+        if content["on"] != "":  # of no fault that was tried
+            date.fromisoformat(content["on"])
+        return FaultScore(content["on"], int(content["listed"]), suites), faults
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadInput(
             f"{path} is not a score of faults: {type(error).__name__}: {error}",

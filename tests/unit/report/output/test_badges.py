@@ -48,7 +48,18 @@ def test_a_folder_without_a_score_is_refused(tmp_path: Path) -> None:
         read(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"on": "", "listed": 1, "suites": {"nodes": {}}}'])
+OTHERS = (
+    "",
+    "[]",
+    "{}",
+    '{"on": "", "listed": 1, "suites": {"nodes": {}}}',
+    '{"on": "yesterday", "listed": 1, "suites": {}, "faults": {}}',
+    '{"on": "", "listed": 1, "suites": {"../x": {"faults": 1, "detected": 1, "explained": 1}}, "faults": {}}',
+    '{"on": "", "listed": 1, "suites": {}, "faults": {"a": {"suite": "a|b", "became": "missed"}}}',
+)
+
+
+@pytest.mark.parametrize("text", OTHERS)
 def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
     path = written(tmp_path, text)
     with pytest.raises(BadInput, match=r"faults\.json is not a score of faults"):
