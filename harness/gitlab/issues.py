@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from harness.paths import MATRIX
 from harness.plan.changed import owners_of
 from harness.report.analysis.analyse import Analysis
 from harness.report.analysis.nights import Night
+from harness.report.markup import link, mark, marked, title
 from harness.report.output.document import culprit_of
 from harness.report.output.note import code
 from harness.report.suspects import Explained, Suspect, flake_rates, of_night
@@ -35,7 +35,6 @@ from harness.urls import wrong_token, wrong_url
 
 TOKEN = "MATRIX_ISSUE_TOKEN"  # noqa: S105 - a variable's name
 SUSPECT, QUARANTINE = "vmatrix::suspect", "vmatrix::quarantine"  # labels
-MARK = re.compile(r"<!-- vmatrix (?P<mark>\{.*?\}) -->")
 BRANCH = "vmatrix-quarantine-"
 FILE = f"{MATRIX}/quarantine.yml"
 PASSED_NIGHTS = 10  # in a row, after which a quarantine is not needed
@@ -43,6 +42,7 @@ QUARANTINE_DAYS = 14
 FEWEST_NIGHTS = 10  # below which no rate is believed
 LAST_KEY = "its key `quarantine` must be the last one"
 MOST_CELLS = 20  # that an issue lists
+LONGEST_TITLE = 255  # characters that GitLab takes
 
 
 @dataclass(frozen=True)
@@ -70,21 +70,11 @@ class Forge:
             query = f"{what}?state={state}&labels={quote(label)}&per_page={PAGE}&page={page}"
             answer = self.ask("GET", query)
             for one in answer:
-                mark = MARK.search(one.get("description") or "")
-                if mark is not None and _ours(mark["mark"]):
-                    found.setdefault(mark["mark"], one)
+                if (fields := marked(one.get("description") or "")) is not None:
+                    found.setdefault(mark(fields), one)
             if len(answer) < PAGE:
                 return found
             page += 1
-
-
-def _ours(mark: str) -> bool:
-    """Tell whether a mark is as it was written; people edit descriptions."""
-    try:
-        read = json.loads(mark)
-    except ValueError:
-        return False
-    return isinstance(read, dict) and bool(read) and all(isinstance(text, str) for text in read.values())
 
 
 def forge(environment: Mapping[str, str]) -> tuple[Forge | None, str]:
@@ -111,27 +101,23 @@ def sync_suspects(where: Forge, analysis: Analysis, url: str) -> list[str]:
     night = analysis.last
     if night is None or night.outage:
         return []
-    named = {_mark(s.values): (one, s) for one in analysis.suspects if (s := one.named) is not None}
+    named = {mark(dict(s.values)): (one, s) for one in analysis.suspects if (s := one.named) is not None}
     known, done = where.marked("issues", SUSPECT), []
-    for mark, (found, suspect) in named.items():
-        text = _description(analysis, mark, found, suspect, url)
-        if mark not in known:
+    for comment, (found, suspect) in named.items():
+        text = _description(analysis, comment, found, suspect, url)
+        if comment not in known:
             made = where.ask(
                 "POST", "issues", {"title": _title(found, suspect), "description": text, "labels": SUSPECT}
             )
             done.append(f"issue #{made['iid']} opened: {suspect.said}")
-        elif known[mark].get("description") != text:
-            where.ask("PUT", f"issues/{known[mark]['iid']}", {"description": text})
-            done.append(f"issue #{known[mark]['iid']} updated: {suspect.said}")
-    for mark, issue in known.items():
-        if mark not in named and _passes(night, json.loads(mark)):
+        elif known[comment].get("description") != text:
+            where.ask("PUT", f"issues/{known[comment]['iid']}", {"description": text})
+            done.append(f"issue #{known[comment]['iid']} updated: {suspect.said}")
+    for comment, issue in known.items():
+        if comment not in named and _passes(night, marked(comment) or {}):
             where.ask("PUT", f"issues/{issue['iid']}", {"state_event": "close"})
             done.append(f"issue #{issue['iid']} closed: it no longer fails")
     return done
-
-
-def _mark(values: Sequence[tuple[str, str]]) -> str:
-    return json.dumps(dict(values), sort_keys=True)
 
 
 def _passes(night: Night, values: Mapping[str, str]) -> bool:
@@ -141,17 +127,17 @@ def _passes(night: Night, values: Mapping[str, str]) -> bool:
 
 
 def _title(found: Explained, suspect: Suspect) -> str:
-    return f"{suspect.said}: {found.keys[0][0]} fails"[:255]
+    return title(f"{suspect.said}: {found.keys[0][0]} fails", LONGEST_TITLE)
 
 
-def _description(analysis: Analysis, mark: str, found: Explained, suspect: Suspect, url: str) -> str:
+def _description(analysis: Analysis, comment: str, found: Explained, suspect: Suspect, url: str) -> str:
     culprit = culprit_of(analysis, found) or {}
-    lines = [f"<!-- vmatrix {mark} -->", f"{code(suspect.said)}: {suspect.evidence}.", ""]
-    lines += [f"- fails: {code(title)}" for title, _ in found.keys[:MOST_CELLS]]
+    lines = [comment, f"{code(suspect.said)}: {suspect.evidence}.", ""]
+    lines += [f"- fails: {code(name)}" for name, _ in found.keys[:MOST_CELLS]]
     lines += [f"- cell {code(cell)}" for cell in found.cells[:MOST_CELLS]]
     lines += [f"- since {code(culprit['title'])}, {code(culprit['author'])}"] if culprit else []
     lines += [f"- owners: {code(culprit['owners'])}"] if culprit.get("owners") else []
-    return "\n".join([*lines, *([f"- [report]({url})"] if url else [])]) + "\n"
+    return "\n".join([*lines, *([f"- {link('report', url)}"] if url else [])]) + "\n"
 
 
 def sync_quarantine(where: Forge, analysis: Analysis, *, rate: float, project: Path, today: date) -> list[str]:
@@ -165,18 +151,18 @@ def sync_quarantine(where: Forge, analysis: Analysis, *, rate: float, project: P
     """
     nights = [night for night in analysis.nights if not night.outage]
     known, done = where.marked("merge_requests", QUARANTINE), []
-    for mark, request in known.items():
-        title = json.loads(mark).get("check", "")
-        if title and _passed_nights(nights, title) >= PASSED_NIGHTS:
+    for comment, request in known.items():
+        check = (marked(comment) or {}).get("check", "")
+        if check and _passed_nights(nights, check) >= PASSED_NIGHTS:
             withdrawn = {"state_event": "close", "remove_labels": QUARANTINE}  # no answer of a person
             where.ask("PUT", f"merge_requests/{request['iid']}", withdrawn)
-            done.append(f"merge request !{request['iid']} closed: {title} passed {PASSED_NIGHTS} nights")
+            done.append(f"merge request !{request['iid']} closed: {check} passed {PASSED_NIGHTS} nights")
     excused = {entry.entry.check for entry in analysis.quarantine}
-    flaky = [(json.dumps({"check": title}), title, share) for title, share in _flaky(analysis, nights, rate)]
+    flaky = [(mark({"check": check}), check, share) for check, share in _flaky(analysis, nights, rate)]
     declined = where.marked("merge_requests", QUARANTINE, "closed") if flaky else {}
-    for mark, title, share in flaky:
-        if mark not in known and mark not in declined and _glob(title) not in excused:
-            done.append(_propose(where, title, share, mark, project, today))
+    for comment, check, share in flaky:
+        if comment not in known and comment not in declined and _glob(check) not in excused:
+            done.append(_propose(where, check, share, comment, project, today))
     return done
 
 
@@ -184,58 +170,58 @@ def _flaky(analysis: Analysis, nights: Sequence[Night], rate: float) -> Iterator
     """Yield the checks that fail by chance above a rate, and how often; not those that a named suspect explains."""
     if len(nights) < FEWEST_NIGHTS:
         return
-    named = {title for one in analysis.suspects if one.named is not None for title, _ in one.keys}
-    for title, share in sorted(flake_rates(nights).items()):
-        if share > rate and title not in named and ": " in title and _passed_nights(nights, title) < PASSED_NIGHTS:
-            yield title, share
+    named = {check for one in analysis.suspects if one.named is not None for check, _ in one.keys}
+    for check, share in sorted(flake_rates(nights).items()):
+        if share > rate and check not in named and ": " in check and _passed_nights(nights, check) < PASSED_NIGHTS:
+            yield check, share
 
 
-def _passed_nights(nights: Sequence[Night], title: str) -> int:
+def _passed_nights(nights: Sequence[Night], check: str) -> int:
     """Return in how many last nights a check passed wherever it was judged; nights without it do not count."""
     passed = 0
     for night in reversed(nights):
         seen = of_night(night)
-        if any(key[0] == title for one in seen for key in one.failed):
+        if any(key[0] == check for one in seen for key in one.failed):
             return passed
-        passed += any(title in one.passed for one in seen)
+        passed += any(check in one.passed for one in seen)
     return passed
 
 
-def _propose(where: Forge, title: str, share: float, mark: str, project: Path, today: date) -> str:
-    suite = title.partition(": ")[0]
+def _propose(where: Forge, check: str, share: float, comment: str, project: Path, today: date) -> str:
+    suite = check.partition(": ")[0]
     owners = owners_of(project, [f"tests/cells/{suite}/x.py", f"checks/{suite}/x.py"])
     owner = f"; owner {' '.join(owners)}" if owners else ""
     said = f"fails by chance in {100 * share:.0f} % of its runs"
     raw = where.ask("GET", f"repository/files/{quote(FILE, safe='')}?ref={quote(where.branch, safe='')}")
     with_row(_decoded(raw), {})  # refused before there is an issue about it
-    known = where.marked("issues", QUARANTINE).get(mark)  # of a night in which GitLab refused what follows
-    text = f"<!-- vmatrix {mark} -->\n{code(title)} {said}.\n"
-    issue = {"title": f"{title} is flaky"[:255], "description": text, "labels": QUARANTINE}
+    known = where.marked("issues", QUARANTINE).get(comment)  # of a night in which GitLab refused what follows
+    text = f"{comment}\n{code(check)} {said}.\n"
+    issue = {"title": title(f"{check} is flaky", LONGEST_TITLE), "description": text, "labels": QUARANTINE}
     ticket = known or where.ask("POST", "issues", issue)
     until = today + timedelta(days=QUARANTINE_DAYS)
-    row = {"cell": "*", "check": _glob(title), "issue": ticket["web_url"], "reason": said + owner, "until": until}
-    branch = BRANCH + hashlib.sha256(title.encode()).hexdigest()[:8]
+    row = {"cell": "*", "check": _glob(check), "issue": ticket["web_url"], "reason": said + owner, "until": until}
+    branch = BRANCH + hashlib.sha256(check.encode()).hexdigest()[:8]
     action = {"action": "update", "file_path": FILE, "content": with_row(_decoded(raw), row)}
-    message = f"Put {title} into quarantine"
+    message = title(f"Put {check} into quarantine", LONGEST_TITLE)
     where.ask(
         "POST",
         "repository/commits",
         {"branch": branch, "start_branch": where.branch, "force": True, "commit_message": message, "actions": [action]},
     )
-    description = f"<!-- vmatrix {mark} -->\n{code(title)} {said}: {ticket['web_url']}.\n"
+    description = f"{comment}\n{code(check)} {said}: {ticket['web_url']}.\n"
     made = where.ask(
         "POST",
         "merge_requests",
         {
             "source_branch": branch,
             "target_branch": where.branch,
-            "title": message[:255],
+            "title": message,
             "description": description,
             "labels": QUARANTINE,
             "remove_source_branch": True,
         },
     )
-    return f"merge request !{made['iid']} opened: {title} {said}, in {plural(QUARANTINE_DAYS, 'day')} it ends"
+    return f"merge request !{made['iid']} opened: {check} {said}, in {plural(QUARANTINE_DAYS, 'day')} it ends"
 
 
 def _glob(title: str) -> str:

@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,11 +24,14 @@ from harness.report.analysis.analyse import Analysis, RecordFilter, analyse
 from harness.report.analysis.planned import Planned
 from tests.unit.history.make import checked, record
 from tests.unit.history.synthetic import NOW
+from tests.unit.report.hostile import TEXTS, structure
 
 DNS, READY = "network: test_dns", "nodes: test_ready"
 TODAY = date(2026, 11, 21)
 CELLS = [{"ip": ip, "os": os} for ip in ("v4", "dual") for os in ("a", "b", "c", "d")]
 QUARANTINE = "# known failures\nquarantine: []\n"
+LIST = ("bullet_list_open", "bullet_list_close", "list_item_open", "list_item_close")
+ALLOWED = {"html_block", "inline", "code_inline", "paragraph_open", "paragraph_close", *LIST}
 
 
 @dataclass
@@ -279,3 +282,29 @@ def test_a_row_is_added_and_the_rest_stays(text: str) -> None:
 def test_a_file_that_takes_no_row_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match="takes no further row"):
         with_row(text, {"cell": "*"})
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_any_name_has_one_issue_and_one_merge_request(text: str, lab: Lab, tmp_path: Path) -> None:
+    def with_name(one: Record) -> Record:
+        return replace(one, axes={key: text if value == "dual" else value for key, value in one.axes.items()})
+
+    for _ in range(2):
+        sync_suspects(lab.forge, judged(*([*map(with_name, n)] for n in (night(0, [], 2), night(1, DUAL, 2)))), text)
+        nights = [night(n, [n % len(CELLS)], 20, title=f"network: {text}") for n in range(20)]
+        sync_quarantine(lab.forge, judged(*nights), rate=0.05, project=tmp_path, today=TODAY)
+    assert lab.changes == ["opened issues 1", "opened issues 2", "opened merge_requests 1"]
+    for made in (*lab.issues, *lab.merge_requests):
+        assert {kind for kind, *_ in structure(made["description"])} <= ALLOWED
+        assert made["title"] == made["title"].replace("\n", " ").replace("@all", "").replace("g/p#1", "")
+    assert "\n" not in lab.commits[0]["commit_message"]
+
+
+def test_a_mark_of_an_earlier_release_is_found_again(lab: Lab) -> None:
+    nights = [
+        [replace(r, axes={**r.axes, "ip": r.axes["ip"].replace("v4", "a--b")}) for r in night(0, [0, 1, 2, 3], 1)]
+    ]
+    earlier = {"iid": 1, "state": "opened", "labels": "vmatrix::suspect"}
+    lab.issues.append({**earlier, "description": '<!-- vmatrix {"ip": "a--b"} -->\n'})
+    sync_suspects(lab.forge, judged(*nights), "")
+    assert lab.changes == ["updated issues 1"]
