@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import proc
-from harness.errors import EXIT_OK, EXIT_PRODUCT, BadInput, Blame
+from harness.errors import EXIT_BAD_INPUT, EXIT_NOTHING_SELECTED, EXIT_OK, EXIT_PRODUCT, BadInput, Blame
 from harness.files import read_text, write_atomically
 from harness.history.record import Record
 from harness.interpreter import vmatrix_call
@@ -41,6 +41,7 @@ class RevisionTrial:
     """A revision that was tried: its verdict, the id of its run, what failed first.
 
     failing, passed: titles of checks and names of steps; a failure that is not the product's is in neither.
+    lasting: whether another run would say the same: not where the infrastructure failed.
     """
 
     verdict: RevisionVerdict
@@ -48,6 +49,7 @@ class RevisionTrial:
     said: str = ""
     failing: tuple[str, ...] = ()
     passed: tuple[str, ...] = ()
+    lasting: bool = True
 
     @property
     def failed(self) -> tuple[str, ...]:
@@ -135,6 +137,8 @@ def save(search: Bisection, file: Path) -> None:
 def resumed(search: Bisection, file: Path) -> Bisection:
     """Return a search with what earlier ones about the same cell have found out of its revisions.
 
+    A run that said nothing, and may say something the next time, is not among it.
+
     Raises:
         BadInput: the file is not what `save` writes.
     """
@@ -149,6 +153,7 @@ def resumed(search: Bisection, file: Path) -> Bisection:
                 entry["said"],
                 tuple(entry["failing"]),
                 tuple(entry["passed"]),
+                bool(entry.get("lasting")),
             )
             for revision, entry in known["trials"].items()
             if revision in search.revisions and known["cell"] == search.cell
@@ -157,7 +162,12 @@ def resumed(search: Bisection, file: Path) -> Bisection:
         raise BadInput(
             f"{file} is not a search of vmatrix bisect", hint=f"remove it to begin anew: rm {file}"
         ) from error
-    return replace(search, trials=trials)
+    kept = {
+        revision: trial
+        for revision, trial in trials.items()
+        if trial.lasting or trial.verdict_on(search.titles) is not RevisionVerdict.SKIPPED
+    }
+    return replace(search, trials=kept)
 
 
 def ordered(search: Bisection, titles: Sequence[str] = ()) -> list[str]:
@@ -384,7 +394,11 @@ class CellRuns:
     options: Sequence[str]
 
     def trial(self, tree: Path) -> RevisionTrial:
-        """Run the cell with the project in a work tree. Raises Stopped when the run was interrupted."""
+        """Run the cell with the project in a work tree.
+
+        Raises:
+            Stopped: the run was interrupted.  BadInput: it was refused, and not for what the revision's files say.
+        """
         run = random_id()
         words = [self.cell, "--run-id", run, "--runs", str(self.runs.resolve()), *self.options]
         project = str(tree / self.repository.inside)
@@ -393,11 +407,29 @@ class CellRuns:
             raise Stopped
         directory = RunDir.of(self.runs, run)
         if not directory.results.is_file():
-            return RevisionTrial(verdict_of(code), run)
+            if code == EXIT_BAD_INPUT and self._explains(project):
+                raise BadInput(
+                    f"vmatrix run refused {self.cell}, and not for what the project says at this revision",
+                    hint="mend what the error above names; the same call goes on where the search was",
+                )
+            return RevisionTrial(verdict_of(code), run, lasting=code in (*LASTING, EXIT_BAD_INPUT))
         result = load(directory.path)
         failing = {title for outcome in of_run(result) for title, _ in outcome.failed}
         passed = {title for outcome in of_run(result) for title in outcome.passed}
-        return RevisionTrial(verdict_of(code), run, first_failure(result), (*sorted(failing),), (*sorted(passed),))
+        told = first_failure(result), (*sorted(failing),), (*sorted(passed),)
+        return RevisionTrial(verdict_of(code), run, *told, lasting=code in LASTING)
+
+    def _explains(self, project: str) -> bool:
+        """Tell whether a revision's files are right and have the cell; that needs no host and no cluster."""
+        pairs = zip(self.options, self.options[1:], strict=False)
+        words = [word for name, value in pairs if name in OF_EXPLAIN for word in (name, value)]
+        call = vmatrix_call("explain", self.cell, *words)
+        done = proc.run(call, timeout=GIT_SECONDS, check=False, env={PROJECT: project}, cwd=Path(project))
+        return done.returncode == EXIT_OK
+
+
+LASTING = (EXIT_OK, EXIT_PRODUCT, EXIT_NOTHING_SELECTED)  # exit codes of runs that another run would end with, too
+OF_EXPLAIN = ("--tier", "--infra-profile", "--provider", "--infra-name")
 
 
 def verdict_of(code: int) -> RevisionVerdict:
@@ -437,7 +469,7 @@ def search(
             try:
                 repository.check_out(tree, revision)
             except NoSubmodule as missing:
-                made = RevisionTrial(RevisionVerdict.SKIPPED, said=missing.summary)
+                made = RevisionTrial(RevisionVerdict.SKIPPED, said=missing.summary, lasting=False)
             else:
                 made = trial(tree)
             state = state.tried(revision, made)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -13,9 +14,11 @@ from typing import Any
 
 import pytest
 
+from harness import proc
 from harness.errors import BadInput
 from harness.session.bisection import (
     Bisection,
+    CellRuns,
     Repository,
     RevisionTrial,
     RevisionVerdict,
@@ -378,6 +381,52 @@ def test_what_failed_first_is_the_whole_task_or_check(said: str, failed: tuple[s
 @pytest.mark.parametrize(("code", "verdict"), [(0, GOOD), (1, BAD), *((c, SKIPPED) for c in (2, 3, 4, 5, 70, 75))])
 def test_only_the_product_makes_a_revision_bad(code: int, verdict: RevisionVerdict) -> None:
     assert verdict_of(code) is verdict
+
+
+@pytest.mark.parametrize(
+    ("code", "explained", "kept"),
+    [(2, 2, True), (4, 0, True), *((code, 0, False) for code in (3, 5, 70, 75))],
+)
+def test_what_a_run_says_of_the_infrastructure_is_no_answer(
+    code: int, explained: int, kept: bool, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository, search_ = begun(root)
+    monkeypatch.setattr(proc, "attend", lambda *_, **__: code)
+    monkeypatch.setattr(CellRuns, "_explains", lambda *_: explained == 0)
+    runs = CellRuns(repository, "c", tmp_path / "runs", [])
+    tried = search_.tried(search_.revisions[4], runs.trial(root))
+    assert next(iter(tried.trials.values())).verdict is SKIPPED
+    save(tried, tmp_path / "search.json")
+    assert len(resumed(search_, tmp_path / "search.json").trials) == kept
+
+
+def test_a_run_that_is_refused_for_a_setting_ends_the_search(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository, search_ = begun(root)
+    calls: list[list[str]] = []
+    plain = proc.run
+
+    def played(argv: list[str], **options: Any) -> Any:
+        if "explain" not in argv:
+            return plain(argv, **options)
+        calls.append(argv)
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(proc, "attend", lambda *_, **__: 2)
+    monkeypatch.setattr(proc, "run", played)
+    runs = CellRuns(repository, "c", tmp_path / "runs", ["--kubeconfig", "k", "--infra-profile", "x"])
+    with pytest.raises(BadInput, match="vmatrix run refused c, and not for what the project says"):
+        search(search_, repository, tmp_path / "runs", runs.trial, lambda _: None)
+    assert calls[0][-4:] == ["explain", "c", "--infra-profile", "x"]
+    assert not (tmp_path / "runs" / "search.json").exists()
+
+
+def test_a_commit_that_an_earlier_release_skipped_is_tried_again(tmp_path: Path) -> None:
+    entry = {"verdict": "skipped", "run": "r", "said": "", "failing": [], "passed": []}
+    trials = {"a": entry, "b": {**entry, "verdict": "bad"}}
+    (tmp_path / "search.json").write_text(json.dumps({"cell": "c", "trials": trials}), encoding="utf-8")
+    assert [*resumed(Bisection("c", "g", ("a", "b")), tmp_path / "search.json").trials] == ["b"]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"cell": "c"}', '{"cell": "c", "trials": {"a": {"verdict": "odd"}}}'])
