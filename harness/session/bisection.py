@@ -210,13 +210,14 @@ class Repository:
     @staticmethod
     def of(project: Path) -> Repository:
         """Return the repository of a project. Raises BadInput where there is none."""
-        done = _git(project, "rev-parse", "--show-toplevel")
+        done = _git(project, "rev-parse", "--show-cdup")  # dots and slashes, whatever the names of folders have in them
         if done.returncode != 0:
             raise BadInput(
                 f"{project} is in no repository of git", hint="vmatrix bisect tries the revisions of the project's own"
             )
-        root = Path(done.stdout.strip()).resolve()
-        return Repository(root, project.resolve().relative_to(root))
+        inside = project.resolve()
+        root = (inside / done.stdout.strip()).resolve()
+        return Repository(root, inside.relative_to(root))
 
     def commit(self, word: str) -> str:
         """Return the full name of a revision. Raises BadInput when git does not know it."""
@@ -323,8 +324,8 @@ def _check_out_submodules(own: Path, tree: Path) -> None:
         done = _git(tree, *update, env=env)
         trouble = done.stderr.strip()
         if done.returncode != 0 and (tree / path / ".git").exists():
-            url = _git(own, "config", f"submodule.{name}.url").stdout.strip()
-            url = url or _git(source, "config", "remote.origin.url").stdout.strip()
+            url = _git(own, "config", f"submodule.{name}.url").stdout.removesuffix("\n")
+            url = url or _git(source, "config", "remote.origin.url").stdout.removesuffix("\n")
             fetched = _git(tree / path, "fetch", "--quiet", "--end-of-options", url or ".", commit)
             trouble = fetched.stderr.strip() or trouble
             done = _git(tree, *update, env=env)
@@ -365,7 +366,7 @@ def _source(own: Path, name: str, present: Path | None) -> Path | None:
         return present
     if ".." in Path(name).parts or Path(name).is_absolute():
         return None
-    kept = _git(own, "rev-parse", "--git-path", f"modules/{name}").stdout.strip()
+    kept = _git(own, "rev-parse", "--git-path", f"modules/{name}").stdout.removesuffix("\n")
     folder = own / kept if kept else own / "modules" / name
     return folder if (folder / "HEAD").is_file() else None
 

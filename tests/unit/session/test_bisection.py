@@ -429,6 +429,17 @@ def test_a_commit_that_an_earlier_release_skipped_is_tried_again(tmp_path: Path)
     assert [*resumed(Bisection("c", "g", ("a", "b")), tmp_path / "search.json").trials] == ["b"]
 
 
+@pytest.mark.parametrize("name", ["ends with a blank ", "\n", "a\r\nb", "  ", os.fsdecode(b"caf\xe9")])
+def test_a_repository_in_a_folder_of_any_name(root: Path, name: str) -> None:
+    folder = root.parent / name
+    root.rename(folder)
+    repository = Repository.of(folder / "deploy")
+    assert (repository.root, repository.inside) == (folder.resolve(), Path("deploy"))
+    with repository.tree(folder.parent / f"tree{name}") as tree:
+        repository.check_out(tree, repository.commit("HEAD~1"))
+        assert (tree / "deploy" / "number").read_text(encoding="utf-8") == str(COMMITS - 1)
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"cell": "c"}', '{"cell": "c", "trials": {"a": {"verdict": "odd"}}}'])
 def test_a_file_that_is_no_search(tmp_path: Path, text: str) -> None:
     (tmp_path / "search.json").write_text(text, encoding="utf-8")
