@@ -21,7 +21,7 @@ from harness.artifacts.store import FILES, Store
 from harness.cli import operator_execute, operator_manifests, operator_run
 from harness.cli.artifacts_progress import showing
 from harness.cli.options import AsJson
-from harness.cli.output import folding, show_rows, wide_console
+from harness.cli.output import folding, show_rows, tell_written, wide_console
 from harness.cli.plain import CommandSet
 from harness.errors import BadInput
 from harness.files import write_atomically
@@ -224,7 +224,7 @@ def crds(
     texts[page] = with_tables(page.read_text(encoding="utf-8"))
     for path, text in texts.items():
         write_atomically(path, text)
-        typer.echo(path)
+    tell_written(texts)
 
 
 @app.command()

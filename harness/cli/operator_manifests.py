@@ -108,10 +108,11 @@ def manifests(
 
 
 def _write_committed() -> None:
-    for name, text in made.committed().items():
-        path = packaged_dir() / "deploy" / "operator" / name
+    texts = {packaged_dir() / "deploy" / "operator" / name: text for name, text in made.committed().items()}
+    for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text)
+    for path in texts:
         typer.echo(path)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.cells import cell_len, set_cell_size
@@ -85,6 +86,13 @@ def show_left_out(console: Console, rows: Sequence[str], command: str, *, verbos
             console.print(row)
     elif rows:
         console.print(f"left out: {len(rows)} kinds of cells; `{command} -v` says which, and why")
+
+
+def tell_written(paths: Iterable[Path]) -> None:
+    """Print the paths of files, all of which are written: a reader that is gone, as of `| head -1`, loses no file."""
+    console = plain_console()
+    for path in paths:
+        console.print(str(path))
 
 
 def tell_idle(spec: Spec) -> None:

@@ -20,6 +20,7 @@ from rich.console import Console
 from harness import system
 from harness.cli import options
 from harness.cli.options import AsJson, former, takes
+from harness.cli.output import tell_written
 from harness.cli.plain import CommandSet
 from harness.errors import BadInput, HarnessBug, VmatrixError
 from harness.files import write_atomically
@@ -189,10 +190,13 @@ def _send(analysis: Analysis, settings: Settings, url: str, about: AlertAbout) -
 def _write(report_files: Files, folder: Path) -> None:
     """Write the files of a report; what cannot be made or written keeps no other file from being written.
 
+    They are named once all are there: standard output may be closed.
+
     Raises:
         VmatrixError: of what could not be, the first.
     """
     errors = [_not_made(name, error) for name, error in report_files.failures.items()]
+    written: list[Path] = []
     for name, content in report_files.contents.items():
         path = folder / name
         try:
@@ -201,7 +205,8 @@ def _write(report_files: Files, folder: Path) -> None:
         except OSError as error:
             errors.append(_not_made(name, error))
         else:
-            plain_console().print(str(path))
+            written.append(path)
+    tell_written(written)
     if errors:
         first, *others = errors
         first.detail = "\n".join(

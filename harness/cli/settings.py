@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from harness.cli.options import AsJson
-from harness.cli.output import folding
+from harness.cli.output import folding, tell_written
 from harness.errors import BadInput
 from harness.paths import enclosing_project, named_project, packaged_dir, project_dir, settings_dir
 from harness.sanitize import MASK
@@ -81,13 +81,13 @@ def schema(
     if directory is not None:
         directory.mkdir(parents=True, exist_ok=True)
     target = directory if directory is not None else project_dir() / "docs" / "schemas"
-    for name in chosen:
-        file = target / f"{name}.json"
+    written = {name: target / f"{name}.json" for name in chosen}
+    for name, file in written.items():
         if directory is None:
             write_in_project(file, made[name])
         else:
             file.write_text(made[name], encoding="utf-8")
-        plain_console().print(str(file))
+    tell_written(written.values())
 
 
 def docs(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from harness.cli import main
 from harness.history.record import RunOrigin, to_line
@@ -179,6 +181,23 @@ def test_a_format_that_cannot_be_made_keeps_no_other_from_being_written(
     assert f"{broken}: could not be made: ZeroDivisionError: {broken} is broken" in told
     assert NAMES[broken] not in said
     assert all(name in said for other, name in NAMES.items() if other != broken)
+    assert all(Path(line).is_file() for line in said.splitlines())
+
+
+@pytest.mark.parametrize("words", [["report", "--output", "out"], ["schema", "--directory", "out"]])
+def test_a_reader_that_is_gone_loses_no_file(
+    call: Call, runs: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    _, said, _ = call(*words)
+    shutil.rmtree("out")
+
+    def gone(console: Console, *_: object, **__: object) -> None:
+        if not console.stderr:
+            raise BrokenPipeError
+
+    monkeypatch.setattr(Console, "print", gone)
+    call(*words)
+    assert said.splitlines()
     assert all(Path(line).is_file() for line in said.splitlines())
 
 
