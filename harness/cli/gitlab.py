@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -84,6 +85,7 @@ def generate(
 ) -> None:
     """Select the pipeline's cells and write a child pipeline with a job for each."""
     refuse_other_release(os.environ, version=harness.__version__)
+    _refuse_wrong({"--image": image, "--tag": tag}, history)
     pipeline, context = read_pipeline(os.environ), _context_of_plan()
     asked = scope_of(pipeline, Tiers(smoke, change, nightly), context.project.spec)
     wish, changes = compared(context.job.directory, asked)
@@ -120,6 +122,25 @@ def generate(
         return
     rows = [(planned.cell.id, str(len(planned.cell.machines)), planned.why) for _, planned in jobs]
     show_rows(out, ("cell", "machines", "why"), rows)
+
+
+STORES = ("file", "package")  # of the setting report_history
+UNFIT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+
+
+def _refuse_wrong(words: Mapping[str, str], history: str) -> None:
+    """Refuse what no job of the child pipeline could use: it would fail there, one job after another."""
+    if history and history not in STORES:
+        raise BadInput(
+            f"MATRIX_HISTORY (--history) is {history!r}, which keeps no history",
+            hint=f"use {' or '.join(STORES)}; it is the template's input `history`",
+        )
+    given = {**words, **{name: os.environ.get(name, "") for name in PASSED_ON}}
+    for name, value in given.items():
+        if UNFIT.search(value):
+            raise BadInput(
+                f"{name} {value!r} is more than one line of text", hint="remove what is not a letter or sign"
+            )
 
 
 def _context_of_plan() -> CellContext:

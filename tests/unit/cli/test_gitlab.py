@@ -15,6 +15,7 @@ import typer
 
 from harness import proc
 from harness.cli import gitlab, main
+from harness.cli.gitlab import PASSED_ON
 from harness.gitlab import job_end
 from harness.paths import PROJECT
 from harness.spec.settings import Settings, load_settings
@@ -63,6 +64,14 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         (["generate"], {"CI_PIPELINE_SOURCE": "push", "JOB": "1", "MATRIX_CHANGE_TIER": "m"}, "the tier 'm'"),
         (["generate"], {"CI_PIPELINE_SOURCE": "push", "JOB": "1", "MATRIX_INFRA": "mars"}, "mars"),
         (["generate"], {"CI_PIPELINE_SOURCE": "push", "JOB": "1", "VMATRIX_NONSENSE": "1"}, "VMATRIX_NONSENSE"),
+        *(
+            (["generate"], {"CI_PIPELINE_SOURCE": "push", "JOB": "1", "MATRIX_HISTORY": wrong}, "MATRIX_HISTORY")
+            for wrong in ("../x", "file\n", 'a"b', "$X", "branch")
+        ),
+        *(
+            (["generate"], {"CI_PIPELINE_SOURCE": "push", "JOB": "1", name: "a\nb"}, "is more than one line of text")
+            for name in ("MATRIX_IMAGE", "MATRIX_RUNNER_TAG", *PASSED_ON)
+        ),
         (["cell"], {}, "CI_JOB_ID and CI_PROJECT_DIR are not set"),
         (["cell"], {"JOB": "1"}, "neither MATRIX_CELL nor MATRIX_TIER is set"),
         (["cell"], {"JOB": "1", "MATRIX_TIER": "smoke", "MATRIX_INFRA": "kubevirt"}, "no access to the infra cluster"),
