@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -96,6 +97,17 @@ class Muted:
         error.filename = error.filename or self._name
         self.error = self.error or error
         drop(self._name)
+
+
+SIZES = ("COLUMNS", "LINES", "TERMINAL_WIDTH")  # a terminal's, as rich, click and typer read them
+SIZE = re.compile("[1-9][0-9]{0,3}")
+
+
+def without_wrong_sizes(environment: MutableMapping[str, str]) -> None:
+    """Take out sizes of a terminal that are none: libraries would fail by them, or fill lines of any length."""
+    for name in SIZES:
+        if not SIZE.fullmatch(environment.get(name, "1")):
+            del environment[name]
 
 
 def escaping(stream: object) -> None:

@@ -18,7 +18,7 @@ from harness.errors import EXIT_HARNESS, BadInput, VmatrixError
 from harness.interpreter import begin_anew
 from harness.sanitize import sanitized
 from harness.startup import unsearched
-from harness.streams import ERRORS, OUTPUT, READER_GONE, Muted, drop, escaping, plain_console
+from harness.streams import ERRORS, OUTPUT, READER_GONE, Muted, drop, escaping, plain_console, without_wrong_sizes
 
 SIGNALS = 128  # a shell reports a signal as 128 and its number
 ENDING = (signal.SIGTERM, signal.SIGHUP)
@@ -190,6 +190,7 @@ def _command(words: list[str]) -> Any:
 def main() -> None:
     """Run the command and end the process with its exit code."""
     verbose = "-vv" in sys.argv
+    without_wrong_sizes(os.environ)
     try:
         begin_anew()
         if verbose:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
 from rich.table import Table
 
-from harness.streams import OUTPUT, Muted, plain_console
+from harness.cli import main
+from harness.streams import OUTPUT, SIZES, Muted, plain_console, without_wrong_sizes
 
 
 def test_progress_lines_are_plain_lines() -> None:
@@ -75,3 +78,21 @@ def test_every_console_is_made_in_one_place() -> None:
     allowed = {"harness/streams.py", "harness/embedded/subresources/portforward.py"}  # the other is a guest's
     files = [file for file in Path("harness").rglob("*.py") if str(file) not in allowed]
     assert [str(file) for file in files if made.search(file.read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("wrong", ["", "abc", "0", "-5", "1000000000", "8.5", " 80", "\N{SUPERSCRIPT TWO}"])
+def test_a_size_that_is_none_counts_for_nothing(name: str, wrong: str) -> None:
+    environment = {name: wrong, "HOME": "/"}
+    without_wrong_sizes(environment)
+    assert environment == {"HOME": "/"}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_a_command_takes_a_terminals_size_that_is_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["vmatrix", "version"])
+    for given, left in (("120", "120"), ("abc", None)):
+        monkeypatch.setenv(name, given)
+        with pytest.raises(SystemExit):
+            main()
+        assert os.environ.get(name) == left
