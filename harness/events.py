@@ -9,11 +9,13 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from harness import system
 from harness.check_result import Finding
@@ -33,6 +35,7 @@ NEEDED = {
     "admitted": ("cell",),
     "kept": ("cell",),
     "progress": ("cell", "said"),
+    "infra": ("said",),
     "usage": ("cell", "attempt", "took"),
     "placed": ("cell", "attempt", "around"),
     "left-out": ("cell",),
@@ -44,6 +47,15 @@ NEEDED = {
     "culprit": ("cell", "suspect", "checks"),
     "symptoms": ("sightings", "given_up"),
 }
+
+
+# Bounds of what events and records hold: far above what there can be, and so low that sums and clocks do not fail.
+MOST_SECONDS = 1e9
+Seconds = Annotated[float, Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)]
+Number = Annotated[int, Field(ge=0, le=10**9)]
+LONGEST_CELL, LONGEST_RUN = 100, 60  # characters of an id
+CellId = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_CELL)]
+EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -81,86 +93,138 @@ def event_of(line: bytes) -> Event | None:
 
 
 def _is_event(content: Mapping[str, Any]) -> bool:
-    needed = ("time", "event", *NEEDED.get(str(content.get("event")), ()))
-    return all(name in content for name in needed) and all(
-        fits(content[name]) for name, fits in TYPES.items() if name in content
-    )
-
-
-def _moment(value: object) -> bool:
-    try:
-        return datetime.fromisoformat(str(value)).tzinfo is not None
-    except ValueError:
+    if any(name not in content for name in NEEDED.get(str(content.get("event")), ())):
         return False
-
-
-def _of(*kinds: type) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
-
-
-def _properties(value: object) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("not_judged", []), list)
-
-
-def _amounts(value: object) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(of, dict) and all(map(WHOLE, of.values())) for of in value.values()
-    )
-
-
-def _texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
-
-
-def _names(value: object) -> bool:
-    return isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
-
-
-def _sightings(value: object) -> bool:
-    """Tell whether it is what `harness.report.results.Sighting` has, in a list."""
-    kinds = {"cell": str, "name": str, "count": int, "line": str, "file": str, "means": str}
-    return isinstance(value, list) and all(
-        isinstance(one, dict) and one.keys() == kinds.keys() and all(isinstance(one[k], kinds[k]) for k in kinds)
-        for one in value
-    )
-
-
-def _outcome(value: object) -> bool:
-    return isinstance(value, str) and value in frozenset(Outcome)
-
-
-def _findings(value: object) -> bool:
     try:
-        return isinstance(value, list) and all(Finding.of(fields) for fields in value)
-    except (AttributeError, KeyError, TypeError, ValueError):
+        Fields.model_validate(content)
+    except ValidationError:
         return False
+    return True
 
 
-def _path(value: object) -> bool:
-    return _texts(value) and bool(value)
+def moment(text: str) -> datetime:
+    """Return an RFC 3339 moment with its zone.
+
+    Raises:
+        ValueError: it is not one, or so far from the present that no clock is so wrong: sums with it would fail.
+    """
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        raise ValueError("has no time zone")
+    if not EARLIEST <= found < LATEST:
+        raise ValueError(f"is not in the years from {EARLIEST.year} to {LATEST.year - 1}")
+    return found
 
 
-TEXT, WHOLE, NUMBER, TABLE = _of(str), _of(int), _of(int, float), _of(dict)
-TYPES: Mapping[str, Callable[[object], bool]] = {
-    "time": _moment,
-    "took": _amounts,
-    **dict.fromkeys(("event", "cell", "run", "name", "suite", "stage", "said", "summary", "hint", "detail"), TEXT),
-    **dict.fromkeys(
-        ("blame", "worker", "source", "command", "cleanup", "infra", "provider", "logs", "claim", "look", "error"), TEXT
-    ),
-    **dict.fromkeys(("commit", "title", "author", "date", "unknown"), TEXT),
-    **dict.fromkeys(("attempt", "exit_code", "number", "parallel", "pid", "signal"), WHOLE),
-    **dict.fromkeys(("seconds", "expected"), NUMBER),
-    **dict.fromkeys(("values", "where", "not_run", "around"), TABLE),
-    "outcome": _outcome,
-    "findings": _findings,
-    "properties": _properties,
-    **dict.fromkeys(("cells", "paths", "checks", "owners", "no_further", "given_up"), _texts),
-    "sightings": _sightings,
-    "suspect": _names,
-    "step": _path,
-    "tier": _of(str, type(None)),
-}
+def _moment(text: str) -> str:
+    moment(text)
+    return text
+
+
+def _outcome(text: str) -> str:
+    return Outcome(text).value
+
+
+def _finding(fields: dict[str, Any]) -> dict[str, Any]:
+    try:
+        Finding.of(fields)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"is not a finding: {error}") from error
+    return fields
+
+
+class Open(BaseModel):
+    """Fields of an event, of these types and no others; those that it does not name are of a later version."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, defer_build=True)
+
+
+class Took(Open):
+    """What a machine took, in MiB (harness/history/record.py, MachineRecord)."""
+
+    memory: Number = 0
+    asked: Number = 0
+    deployed: Number = 0
+    peak: Number = 0
+    clone: Number = 0
+    disk: Number = 0
+
+
+class Seen(Open):
+    """What `harness.report.results.Sighting` has."""
+
+    cell: str
+    name: str
+    count: Number
+    line: str
+    file: str
+    means: str
+
+
+class Properties(Open):
+    """What a check noted; its own names are its own matter."""
+
+    not_judged: list[Any] = []
+
+
+class Fields(Open):
+    """The fields of all kinds of events. Which of them a kind has: NEEDED, and who writes it."""
+
+    time: Annotated[str, AfterValidator(_moment)]
+    event: str
+    cell: CellId = "-"
+    run: Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_RUN)] = "-"
+    name: str = ""
+    suite: str = ""
+    stage: str = ""
+    said: str = ""
+    summary: str = ""
+    hint: str = ""
+    detail: str = ""
+    blame: str = ""
+    worker: str = ""
+    source: str = ""
+    command: str = ""
+    cleanup: str = ""
+    infra: str = ""
+    provider: str = ""
+    logs: str = ""
+    claim: str = ""
+    look: str = ""
+    error: str = ""
+    commit: str = ""
+    title: str = ""
+    author: str = ""
+    date: str = ""
+    unknown: str = ""
+    night: str = ""
+    tier: str | None = None
+    attempt: Number = 1
+    number: Number = 0
+    parallel: Number = 1
+    pid: Number = 0
+    signal: Number = 0
+    exit_code: Number = 0
+    seconds: Seconds = 0.0
+    expected: Seconds = 0.0
+    outcome: Annotated[str, AfterValidator(_outcome)] = Outcome.PASSED.value
+    step: Annotated[list[str], Field(min_length=1)] = ["-"]
+    cells: list[CellId] = []
+    paths: list[str] = []
+    checks: list[str] = []
+    owners: list[str] = []
+    no_further: list[str] = []
+    given_up: list[str] = []
+    together: list[list[str]] = []
+    suspect: dict[str, str] = {}
+    around: dict[str, str] = {}
+    values: dict[str, dict[str, str]] = {}
+    not_run: dict[str, Number] = {}
+    where: dict[str, Any] = {}
+    took: dict[str, Took] = {}
+    properties: Properties = Properties()
+    findings: list[Annotated[dict[str, Any], AfterValidator(_finding)]] = []
+    sightings: list[Seen] = []
 
 
 def now() -> str:

@@ -129,14 +129,14 @@ def _tell_gone(console: Console, cell: ExistingCell) -> None:
 
 
 def process_of(run_dir: Path) -> int | None:
-    """Return the process that the run's events are of; None when it has ended, or never was.
+    """Return the process that the run's events are of; None when it has ended, or never was, or is not known.
 
     Its command line names the run: the number may have gone to another process since.
     """
     started = [event for event in read(run_dir) if event["event"] in STARTS]
-    if not started:
+    pid = started[-1].get("pid") if started else None
+    if not pid:
         return None
-    pid = int(started[-1]["pid"])
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]

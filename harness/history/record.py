@@ -8,19 +8,21 @@ record (harness/report/records.py) and where lines are kept (file, package).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from harness import sanitize
 from harness.check_result import FindingKind, telling
+from harness.events import CellId, Number, Seconds, moment
 from harness.model import Outcome
 
+T = TypeVar("T")
 LETTERS = {
     Outcome.PASSED: "p",
     Outcome.FAILED: "f",
@@ -30,9 +32,7 @@ ABSENT = "."
 QUARANTINED_CHECK = "q"
 OUTCOMES = {letter: outcome for outcome, letter in LETTERS.items()} | {QUARANTINED_CHECK: Outcome.FAILED}
 
-Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 Moment = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$")]
-Number = Annotated[int, Field(ge=0, le=10**9)]
 Amount = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
 # Of one stage, by name and where ("pod_start_p99 w-0"): the value, and the calibration beside it (0: none). A figure
 # without a place is called by its name alone.
@@ -176,7 +176,7 @@ class Record:
 
     id: Annotated[str, StringConstraints(min_length=1, max_length=200)]
     run: str
-    cell: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    cell: CellId
     started: Moment
     finished: Moment
     outcome: Outcome
@@ -228,13 +228,38 @@ def _adapter() -> TypeAdapter[Record]:
     return TypeAdapter(Record)  # made when there is a line: it takes as long as reading hundreds of them
 
 
-def to_line(record: Record) -> bytes:
-    """Return a record's line, with its line feed; defaults are left out."""
+@cache
+def _adapter_of(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def part_of(kind: Callable[..., T], told: Mapping[str, Any]) -> T:
+    """Return a part of a record, each of whose fields may be left out, of what a run has written down.
+
+    What a later version has written there, or damage, is left out.
+    """
+    adapter: TypeAdapter[T] = _adapter_of(kind)
     try:
-        line = _adapter().dump_json(record, exclude_defaults=True)
+        return adapter.validate_python(told)
+    except ValidationError as error:
+        wrong = {mistake["loc"][0] for mistake in error.errors(include_url=False, include_input=False)}
+        return adapter.validate_python({name: value for name, value in told.items() if name not in wrong})
+
+
+def to_line(record: Record) -> bytes:
+    """Return a record's line, with its line feed; defaults are left out. Unreadable when nobody could read it again."""
+    line = _dumped(record)
+    from_line(line)
+    return line + b"\n"
+
+
+def _dumped(record: Record) -> bytes:
+    try:
+        line = _adapter().dump_json(record, exclude_defaults=True, warnings=False)
     except (PydanticSerializationError, UnicodeEncodeError):  # a text that is none
-        line = json.dumps(sanitize.sanitized_data(_adapter().dump_python(record, exclude_defaults=True))).encode()
-    return line.replace(b"{", b'{"v":1,', 1) + b"\n"
+        data = _adapter().dump_python(record, exclude_defaults=True, warnings=False)
+        line = json.dumps(sanitize.sanitized_data(data)).encode()
+    return line.replace(b"{", b'{"v":1,', 1)
 
 
 def from_line(line: bytes) -> Record:
@@ -277,7 +302,7 @@ def _newer(line: bytes) -> str:
 
 def _mistake(record: Record) -> str:
     try:
-        began, ended = (datetime.fromisoformat(moment) for moment in (record.started, record.finished))
+        began, ended = map(moment, (record.started, record.finished))
     except ValueError as error:
         return f"started, finished: {error}"
     if ended < began:

@@ -163,7 +163,8 @@ class Live:
         """Show what a worker wrote down, other than steps."""
         kind = event["event"]
         if kind == "admitted":
-            self.on_admitted(event["cell"], event["worker"], float(event["expected"]), event["source"])
+            worker, source = event.get("worker", "a worker"), event.get("source", "nobody")
+            self.on_admitted(event["cell"], worker, float(event.get("expected", 0.0)), source)
         elif kind == "check":
             self._progress.check(event["cell"], event["outcome"])
             if event["outcome"] == Outcome.FAILED:

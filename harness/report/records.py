@@ -9,15 +9,15 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from harness.check_result import LINE, CheckResult, shortened
 from harness.errors import BadInput
+from harness.events import EARLIEST, LATEST, LONGEST_RUN, MOST_SECONDS, moment, recorded
 from harness.events import read as read_events
-from harness.events import recorded
 from harness.history import origin
 from harness.history.file import FileStore, content, replace_file
 from harness.history.lines import History, Skipped, once, read, united
@@ -34,6 +34,8 @@ from harness.history.record import (
     Record,
     RunOrigin,
     StepRecord,
+    Unreadable,
+    part_of,
     to_line,
 )
 from harness.history.store import file_of
@@ -51,7 +53,6 @@ MOST_TEXT = 2000  # characters of a failure's text; the whole is in the logs
 LONG_TEXTS = 8  # failed checks of a cell whose texts are kept so long; when more fail, they mostly say the same
 SHORT_TEXT = 300
 BLAMES = ("harness", "product", "infra", "user")  # of several, the first: as the exit code says it
-FIELDS_OF_MACHINES = frozenset(field.name for field in fields(MachineRecord))
 EPOCH = "1970-01-01T00:00:00Z"
 MOST_AHEAD = 3e9  # seconds, a century: no clock is so wrong
 Scrub = Callable[[str], str]
@@ -105,13 +106,14 @@ def _times(events: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, str]]:
 
 
 def _corrected(time: str, ahead: timedelta) -> str:
-    return (datetime.fromisoformat(time) - ahead).isoformat()
+    return min(max(moment(time) - ahead, EARLIEST), LATEST - timedelta(days=1)).isoformat()
 
 
 def _ahead(start: Mapping[str, Any]) -> timedelta:
     """Return by how much the clock of the host that a call of the run was on was ahead."""
     ahead = start.get("where", {}).get("ahead")
-    return timedelta(seconds=ahead) if isinstance(ahead, float) and abs(ahead) < MOST_AHEAD else timedelta()
+    told = isinstance(ahead, int | float) and abs(ahead) < MOST_AHEAD
+    return timedelta(seconds=float(ahead)) if told else timedelta()
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ class _Made:
         attempt = cell.last_attempt if cell.attempts else 0
         directory = self.last.get("logs", str(self.result.directory))
         return Record(
-            id=f"{since.translate({ord(c): None for c in '-:.'})}.{self.result.run}.{cell.id}.{attempt}",
+            id=f"{since.translate({ord(c): None for c in '-:.'})}.{self.result.run[:LONGEST_RUN]}.{cell.id}.{attempt}",
             run=self.result.run,
             cell=cell.id,
             started=began,
@@ -142,10 +144,10 @@ class _Made:
             night=self.result.night,
             infra=self.last.get("infra", ""),
             provider=self.last.get("provider", ""),
-            where=RunOrigin(**{**self.last.get("where", {}), "product": self.result.product}),
+            where=part_of(RunOrigin, {**self.last.get("where", {}), "product": self.result.product}),
             blame=_blame(cell.blames),
-            seconds=round(cell.last_seconds, 1),
-            waited=round(cell.waited, 1),
+            seconds=_seconds(cell.last_seconds),
+            waited=_seconds(cell.waited),
             parallel=self.result.parallel,
             attempts=tuple(self._attempt(cell, number) for number in cell.attempts),
             steps=tuple(self._step(s) for s in cell.steps if s.attempt == attempt or s.outcome != Outcome.PASSED),
@@ -153,7 +155,7 @@ class _Made:
             notes=self._notes(cell),
             counts=dict(Counter(c.outcome for c in cell.last_checks)),
             figures=_figures(cell),
-            usage={machine: _usage(usage) for machine, usage in cell.usage.items()},
+            usage={machine: part_of(MachineRecord, took) for machine, took in cell.usage.items()},
             around={self.scrub(name): self.scrub(text) for name, text in cell.around.items()},
             symptoms={
                 sighting.name: self.scrub(sighting.line)
@@ -166,7 +168,7 @@ class _Made:
 
     def _attempt(self, cell: CellResult, number: int) -> AttemptRecord:
         whose = {f.blame: 1 for f in cell.failed_of(number) if f.blame and not f.quarantine}
-        return AttemptRecord(number, cell.outcome_of(number), round(cell.seconds_of(number), 1), _blame(whose))
+        return AttemptRecord(number, cell.outcome_of(number), _seconds(cell.seconds_of(number)), _blame(whose))
 
     def _step(self, step: Step) -> StepRecord:
         hint = f"hint: {step.hint}" if step.hint else ""
@@ -174,7 +176,7 @@ class _Made:
         return StepRecord(
             name=step.name,
             outcome=step.outcome,
-            seconds=round(step.seconds, 1),
+            seconds=_seconds(step.seconds),
             attempt=step.attempt,
             blame=step.blame,
             message="\n".join(part for part in parts if part),
@@ -249,11 +251,6 @@ def _figures(cell: CellResult) -> dict[str, dict[str, tuple[float, float]]]:
     return figures_by_stage
 
 
-def _usage(told: Mapping[str, int]) -> MachineRecord:
-    """Return what a machine took; words of a later version are left out."""
-    return MachineRecord(**{name: int(amount) for name, amount in told.items() if name in FIELDS_OF_MACHINES})
-
-
 def _kept(cell: CellResult) -> list[CheckResult]:
     """Return the checks of the attempt that counts, and of those before what failed."""
     return [c for c in cell.checks if c.attempt == cell.last_attempt or c.outcome == Outcome.FAILED]
@@ -261,10 +258,14 @@ def _kept(cell: CellResult) -> list[CheckResult]:
 
 def _row(stage: str, attempt: int, names: Sequence[str], checks: Mapping[str, CheckResult]) -> CheckRow:
     letter = {t: QUARANTINED_CHECK if c.quarantine else LETTERS.get(c.outcome, ABSENT) for t, c in checks.items()}
-    seconds = tuple(round(checks[name].seconds, 1) if name in checks else 0.0 for name in names)
+    seconds = tuple(_seconds(checks[name].seconds) if name in checks else 0.0 for name in names)
     return CheckRow(
         stage, "".join(letter.get(name, ABSENT) for name in names), attempt, seconds if any(seconds) else ()
     )
+
+
+def _seconds(sum_of: float) -> float:
+    return round(min(sum_of, MOST_SECONDS), 1)
 
 
 def _blame(blames: Mapping[str, int]) -> str:
@@ -278,6 +279,7 @@ def _utc(moment: str) -> str:
 
 
 FOREIGN = "no run wrote it"
+DAMAGE = (BadInput, ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -346,8 +348,14 @@ def _runs(runs: Iterable[Path], quarantine: Sequence[QuarantineEntry]) -> tuple[
     skipped: list[Skipped] = []
     for run in runs:
         try:
-            records += records_of(run.resolve(), quarantine=quarantine)
+            for record in records_of(run.resolve(), quarantine=quarantine):
+                try:
+                    to_line(record)
+                except Unreadable as error:
+                    skipped.append(Skipped(str(RunDir(run).results), 0, f"cell {record.cell}: {error}"))
+                else:
+                    records.append(record)
             skipped += [Skipped(str(RunDir(run).results), line, FOREIGN) for line in recorded(run).foreign]
-        except (BadInput, KeyError, TypeError, ValueError, AttributeError, OSError) as error:
+        except DAMAGE as error:
             skipped.append(Skipped(str(RunDir(run).results), 0, f"{type(error).__name__}: {error}"))
     return records, skipped

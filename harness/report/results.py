@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from harness.check_result import CheckResult
-from harness.events import recorded
+from harness.events import Took, recorded
 from harness.model import Outcome
 from harness.plan.quarantine import match
 from harness.report.cell import OUTCOMES, TEARDOWN, CellResult, Step, WorkerAssignment
@@ -67,7 +67,9 @@ def _usage(events: list[Event]) -> dict[str, dict[str, int]]:
     """Return what machines took in the last attempt, if that was measured; of two accounts of it, the later."""
     told = [e for e in events if e["event"] == "usage"]
     last = max((int(e["attempt"]) for e in events if "attempt" in e), default=0)
-    return next((dict(e["took"]) for e in reversed(told) if int(e["attempt"]) == last), {})
+    took: dict[str, dict[str, Any]] = next((e["took"] for e in reversed(told) if int(e["attempt"]) == last), {})
+    known = Took.model_fields  # others are of a later version
+    return {machine: {name: n for name, n in of.items() if name in known} for machine, of in took.items()}
 
 
 def _inside(inner: Step, outer: Step) -> bool:
@@ -172,6 +174,11 @@ class Sighting:
     line: str
     file: str = ""
     means: str = ""
+
+    @staticmethod
+    def of(told: Mapping[str, Any]) -> Sighting:
+        """Return what a run has written down; fields of a later version are left out."""
+        return Sighting(**{f.name: told[f.name] for f in fields(Sighting) if f.name in told})
 
 
 @dataclass(frozen=True)
@@ -326,7 +333,7 @@ def load(run_dir: Path, *, quarantine: Sequence[QuarantineEntry] = ()) -> RunRes
         values=values,
         further=tuple(dict.fromkeys(str(cell) for e in followed for cell in e["cells"])),
         no_further=tuple(map(str, followed[-1]["no_further"])) if followed else (),
-        symptoms=tuple(Sighting(**sighting) for sighting in symptoms["sightings"]),
+        symptoms=tuple(Sighting.of(sighting) for sighting in symptoms["sightings"]),
         given_up=tuple(map(str, symptoms["given_up"])),
         culprits=tuple(Culprit.of(e) for e in events if e["event"] == "culprit"),
     )

@@ -159,6 +159,8 @@ class Dispatch:
 
     def _judge(self, event: Mapping[str, Any]) -> None:
         """Take note of a cell in which something failed, unless it starts over."""
+        if "cell" not in event:
+            return
         if event.get("outcome") == Outcome.FAILED:
             self._bad.add(event["cell"])
         elif event.get("step") == [START_OVER]:

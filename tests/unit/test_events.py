@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.errors import BadInput
-from harness.events import TYPES, Follower, Recorder, event_of, recorded
+from harness.events import Fields, Follower, Recorder, event_of, recorded
 from harness.report import terminal, words
 from harness.report.records import collect
 from harness.report.results import load
@@ -99,7 +99,7 @@ VALUES: tuple[Any, ...] = (
 )  # one of each kind that JSON has
 
 
-@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("name", Fields.model_fields)
 def test_a_value_of_any_kind_in_any_field_is_read_or_read_past(tmp_path: Path, name: str) -> None:
     events = [{"event": kind, **fields, name: value} for kind, fields in EVENTS.items() for value in VALUES]
     lines = [json.dumps({"time": "2026-11-23T10:00:00.000Z", **event}) for event in events]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.history.record import Unreadable, from_line, to_line
+from harness.history.record import MachineRecord, RunOrigin, Unreadable, from_line, part_of, to_line
 from harness.sanitize import sanitized, scrubber
 from tests.unit.history.make import checked, record
 from tests.unit.history.synthetic import records
@@ -71,3 +72,36 @@ def test_a_later_version_says_so() -> None:
 def test_what_makes_no_sense_is_named(change: dict[str, object], said: str) -> None:
     with pytest.raises(Unreadable, match=said):
         from_line(json.dumps({**json.loads(to_line(record())), **change}).encode())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seconds": float("nan")},
+        {"waited": -1.0},
+        {"parallel": 10**30},
+        {"night": 20261123},
+        {"axes": {"os": 5}},
+        {"around": {"host load": 5}},
+        {"where": RunOrigin(commit=5)},  # type: ignore[arg-type]
+        {"started": "0001-01-01T00:00:00Z"},
+        {"finished": "9999-12-31T23:59:59Z"},
+        {"cell": "c" * 101},
+    ],
+    ids=str,
+)
+def test_what_could_not_be_read_again_is_not_written(change: dict[str, Any]) -> None:
+    with pytest.raises(Unreadable):
+        to_line(replace(record(), **change))
+
+
+@pytest.mark.parametrize(
+    ("kind", "told", "left"),
+    [
+        (RunOrigin, {"commit": "a", "later": {"x": 1}}, RunOrigin(commit="a")),
+        (RunOrigin, {"commit": 5, "branch": "main", "ahead": float("nan")}, RunOrigin(branch="main")),
+        (MachineRecord, {"peak": 5, "later": "x", "disk": -1}, MachineRecord(peak=5)),
+    ],
+)
+def test_a_part_of_a_record_is_what_can_be_read_of_it(kind: Any, told: dict[str, Any], left: object) -> None:
+    assert part_of(kind, told) == left
