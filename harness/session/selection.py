@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from harness.report.results import RunResult
 
 LAST = "last"
+SHOWN = 5  # lines of a results file that are named; more are counted
 MOST_CELLS = 20  # whose checks are looked at before a run: conditions differ by phases and few values
 LOADING_SECONDS = 300.0  # against hanging: a file of checks may do anything when it is loaded
 
@@ -140,14 +141,37 @@ def sizes_of(spec: Spec, settings: Settings) -> Sizes:
 
 
 def failures(spec: Spec, runs: Path, run: str) -> Failed:
-    """Return the cells of a run that did not pass; what is in quarantine did as far as it can."""
+    """Return the cells of a run that did not pass; what is in quarantine did as far as it can.
+
+    Raises:
+        BadInput: there is no such run, or what is known of it does not say that every cell passed.
+    """
     from harness.model import Outcome
     from harness.report.results import excused  # results are only read where somebody asks for a run
 
     result = find_run(runs, run)
     cells = (excused(cell, result.values.get(cell.id, {}), spec.quarantine) for cell in result.cells)
-    return Failed(
-        result.run, tuple(cell.id for cell in cells if cell.outcome not in (Outcome.PASSED, Outcome.QUARANTINED))
+    failed = tuple(cell.id for cell in cells if cell.outcome not in (Outcome.PASSED, Outcome.QUARANTINED))
+    if not failed:
+        _refuse_unknown(result)
+    return Failed(result.run, failed)
+
+
+def _refuse_unknown(result: RunResult) -> None:
+    """Refuse a run of whose cells none failed, if its results may lack one."""
+    results = RunDir(result.directory).results
+    begun = bool(result.sessions and result.sessions[0].cells)
+    if begun and not result.foreign:
+        return
+    known = f"all {len(result.cells)} cells with results passed" if result.cells else "no cell has results"
+    lines = f"no run wrote line {', '.join(map(str, result.foreign[:SHOWN]))} of it" if result.foreign else ""
+    more = f" and {len(result.foreign) - SHOWN} more" if len(result.foreign) > SHOWN else ""
+    start = "" if begun else "it does not say which cells the run had"
+    why = "; ".join(part for part in (known, start, f"{lines}{more}", result.error) if part)
+    raise BadInput(
+        f"{results} does not say whether every cell of run {result.run} passed: {why}",
+        hint="run the cells again: `vmatrix list` shows them",
+        paths=[results],
     )
 
 
