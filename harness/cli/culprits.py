@@ -118,7 +118,8 @@ def suspect(
     """
     project = project_of(shared)
     spec, settings = project.spec, project.settings
-    results = [find_run(settings.runs, name) for name in runs_of]
+    found = [find_run(settings.runs, name) for name in runs_of]
+    results = list({result.directory: result for result in found}.values())  # one may have several names, as `last`
     if run or bisect:
         if len(results) > 1:
             raise BadInput("--run and --bisect are about one run", hint="name the run that the cells are added to")

@@ -62,6 +62,14 @@ def test_a_value_that_all_failing_cells_have_is_named(
     assert "no further cell would tell more" in said
 
 
+@pytest.mark.parametrize("again", ["abcdef", "last", "./abcdef", "../runs/abcdef"])
+def test_a_run_that_is_named_twice_counts_once(
+    cells: Sequence[Cell], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: str
+) -> None:
+    once = suspect(tmp_path / "runs", cells[:6], lambda cell: cell == cells[0], monkeypatch)
+    assert invoked(tmp_path / "runs", again) == once
+
+
 def test_the_next_cell_is_run_on_the_same_infra_cluster(
     cells: Sequence[Cell], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
