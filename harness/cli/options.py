@@ -26,6 +26,7 @@ from harness.spec.settings import Settings, load_settings
 
 Words = Callable[[Any, str], list[str]]
 LAST = "last"
+MOST_DAYS = 36_500  # a century: longer than any history
 
 
 def _quiet(words: Callable[[Any], Iterator[str]]) -> Words:
@@ -136,6 +137,11 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 def settings_of(shared: SharedOptions) -> Settings:
     """Return the settings in the working directory, with the options that were given."""
     return load_settings(settings_dir(), options=settings_in(shared)).settings
+
+
+def days(words: str, *, least: float = 0.0) -> Any:
+    """Return an option for a number of days back, within what the calendar has room for."""
+    return typer.Option(min=least, max=MOST_DAYS, help=words, metavar="DAYS")
 
 
 def former(old: str, new: str) -> Any:

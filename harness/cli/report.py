@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import traceback
 from collections.abc import Callable, Mapping
@@ -36,7 +35,7 @@ from harness.report.output.document import summary
 from harness.report.output.files import FORMATS, Files, Sources, files
 from harness.report.output.note import ago, lines_of
 from harness.report.output.server import server
-from harness.report.records import collect
+from harness.report.records import collect, refuse_without_runs
 from harness.session.reporting import ALL, DAYS, NIGHTLY, Asked, days_of, looked_at
 from harness.spec.loader import load_part
 from harness.spec.project import Project, matrix_dir
@@ -67,7 +66,7 @@ class ReportOptions:
         list[Path] | None,
         typer.Option(metavar="PATH", help="History file or run directory, repeatable; default: the configured store."),
     ] = None
-    days: Annotated[float | None, typer.Option(min=0.01, help=f"Days to look back; default: {DAYS:g}.")] = None
+    days: Annotated[float | None, options.days(f"Days to look back; default: {DAYS:g}.", least=0.01)] = None
     since: Annotated[str | None, typer.Option(help="Date to look back to, instead of --days.", metavar="DATE")] = None
     tier: Annotated[
         str | None,
@@ -292,8 +291,8 @@ def add(
     """Add runs to the history; runs that it already has are skipped."""
     settings = load_settings(settings_dir()).settings
     for path in paths if not os.environ.get(JOB) else ():  # a run may have died before it began
-        if not path.exists() and path != settings.runs:
-            raise BadInput(f"{path} does not exist", hint="pass run directories or history files (.jsonl)")
+        if path != settings.runs:
+            refuse_without_runs(path)
     outcomes = collect(paths, quarantine=load_part(matrix_dir(), "quarantine"))
     store = open_store(settings, os.environ)
     added = store.add(outcomes.records)
@@ -304,11 +303,9 @@ def add(
 
 @app.command()
 def compact(
-    days: Annotated[float | None, typer.Option(min=0, help="Age in days; default: report_keep_days.")] = None,
+    days: Annotated[float | None, options.days("Age in days; default: report_keep_days.")] = None,
 ) -> None:
     """Drop the details of old cell runs; outcomes, durations and failures are kept."""
-    if days is not None and not days < math.inf:
-        raise BadInput(f"--days {days:g} is not an age", hint="use a number of days, such as 90")
     settings = _settings()
     store = open_store(settings, os.environ)
     kept = days if days is not None else settings.report_keep_days

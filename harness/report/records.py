@@ -42,7 +42,7 @@ from harness.history.store import file_of
 from harness.model import Cell, Outcome
 from harness.report.cell import CellResult, Step
 from harness.report.results import STARTS, Culprit, RunResult, load
-from harness.rundir import HISTORY, RunDir
+from harness.rundir import HISTORY, RESULTS, RunDir
 from harness.sanitize import scrubber
 from harness.schedule.durations import estimate
 from harness.spec.models import QuarantineEntry
@@ -279,6 +279,7 @@ def _utc(moment: str) -> str:
 
 
 FOREIGN = "no run wrote it"
+GIVEN = "pass run directories, directories of them, or history files (.jsonl)"
 DAMAGE = (BadInput, ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
 
 
@@ -331,15 +332,32 @@ def collect(paths: Sequence[Path], *, quarantine: Sequence[QuarantineEntry]) -> 
             own = RunDir(path)
             runs += [path] if own.results.is_file() else [run.path for run in RunDir.all_in(path)]
             files += [p for p in (own.history,) if p.is_file() and path in runs] + sorted(path.glob(f"*/{HISTORY}"))
+        elif path.name == RESULTS and path.is_file():
+            runs.append(path.parent)
         elif path.is_file():
             files.append(path)
+        elif os.path.lexists(path):
+            raise BadInput(f"{path} is neither a folder nor a regular file", hint=GIVEN)
         elif len(paths) > 1 or path.suffix:
-            trouble = "is neither a folder nor a regular file" if os.path.exists(path) else "does not exist"
-            raise BadInput(f"{path} {trouble}", hint="pass run directories or history files (.jsonl)")
+            raise BadInput(f"{path} does not exist", hint=GIVEN)
     records, skipped = _runs(runs, quarantine)
     history: History = read((str(file), content(file)) for file in files)
     # what a run itself wrote down comes first: it knew the quarantine of its day
     return Collected(once([*history.records, *records]), (*skipped, *history.skipped))
+
+
+def refuse_without_runs(path: Path) -> None:
+    """Refuse a path where no run and no history can be.
+
+    Raises:
+        BadInput: it does not exist; or it is a folder with other things, and neither a run's nor one of runs.
+    """
+    if not path.exists():
+        raise BadInput(f"{path} does not exist", hint=GIVEN)
+    if path.is_dir() and any(path.iterdir()):
+        known = RunDir(path).results, RunDir(path).history, *path.glob(f"*/{RESULTS}"), *path.glob(f"*/{HISTORY}")
+        if not any(map(os.path.lexists, known)):
+            raise BadInput(f"{path} is not the folder of a run, and has no folder of one", hint=GIVEN)
 
 
 def _runs(runs: Iterable[Path], quarantine: Sequence[QuarantineEntry]) -> tuple[list[Record], list[Skipped]]:

@@ -18,6 +18,7 @@ from harness.history.record import RunOrigin, to_line
 from harness.paths import PROJECT
 from harness.report.output import files
 from harness.report.output.files import FORMATS, Sources
+from harness.rundir import RESULTS
 from tests.unit.history.make import CELL, checked, record
 from tests.unit.report.written import Written
 
@@ -223,6 +224,8 @@ def test_a_file_that_cannot_be_written_keeps_no_other_from_being_written(call: C
         (["report", "--history", "none.jsonl"], "cannot read the history: none.jsonl", "--history"),
         (["report", "--tier", "weekly"], "there is no tier 'weekly'", "nightly"),
         (["history", "add", "none.jsonl"], "none.jsonl does not exist", "run"),
+        (["history", "add", "/dev/null"], "/dev/null is neither a folder nor a regular file", "run directories"),
+        (["history", "add", "/dev"], "/dev is not the folder of a run, and has no folder of one", "run directories"),
         (["report", "--output", "/dev/null/x"], "cannot write to /dev/null/x", "--output"),
     ],
 )
@@ -240,3 +243,19 @@ def test_a_package_without_gitlab_is_refused(call: Call, monkeypatch: pytest.Mon
     code, _, told = call("report")
     assert code == 2
     assert "CI_API_V4_URL, CI_PROJECT_ID, MATRIX_HISTORY_TOKEN (or CI_JOB_TOKEN)" in told
+
+
+@pytest.mark.parametrize("days", ["inf", "nan", "1e9", "1e12", "-1", "36501"])
+@pytest.mark.parametrize("command", [["report"], ["history", "compact"]], ids=" ".join)
+def test_days_that_no_calendar_has_are_refused(call: Call, tmp_path: Path, command: list[str], days: str) -> None:
+    code, said, told = call(*command, "--days", days)
+    assert (code, said) == (2, "")
+    assert "--days" in told
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [["report", "--since", "0001-01-01"], ["report", "--days", "36500"]])
+def test_a_history_is_looked_at_as_far_back_as_it_can_be(call: Call, runs: Path, command: list[str]) -> None:
+    assert call("history", "add", f"runs/r00001/{RESULTS}")[1].startswith("runs/history.jsonl: 1 cell runs added")
+    assert call("history", "compact", "--days", "36500")[0] == 0
+    assert call(*command)[0] == 0
