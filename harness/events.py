@@ -9,9 +9,10 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -55,6 +56,7 @@ Seconds = Annotated[float, Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)]
 Number = Annotated[int, Field(ge=0, le=10**9)]
 LONGEST_CELL, LONGEST_RUN = 100, 60  # characters of an id
 CellId = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_CELL)]
+CLOCK_SET = datetime(2020, 1, 1, tzinfo=UTC)  # no run is older: a clock that says less was not set yet
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 
 
@@ -225,6 +227,25 @@ class Fields(Open):
     properties: Properties = Properties()
     findings: list[Annotated[dict[str, Any], AfterValidator(_finding)]] = []
     sightings: list[Seen] = []
+
+
+def in_sequence(events: Sequence[Event]) -> list[Event]:
+    """Return events with the times of those moved whose writer's clock was not set yet, as before NTP's first answer.
+
+    They end where the next event in the file begins, and behind all others begin where these end: so their order and
+    the time between them stay. Such an event has `moved`. Where no clock was ever set, all stay as they are.
+    """
+    times = [moment(event["time"]) for event in events]
+    blocks = [(unset, [*block]) for unset, block in groupby(range(len(times)), lambda n: times[n] < CLOCK_SET)]
+    if len(blocks) < 2:
+        return [*events]
+    found: list[Event] = []
+    for unset, block in blocks:
+        first, last = block[0], block[-1]
+        by = times[last + 1] - times[last] if last + 1 < len(times) else times[first - 1] - times[first]
+        moved = [{**events[n], "time": (times[n] + by).isoformat(), "moved": True} for n in block] if unset else []
+        found += moved or [events[n] for n in block]
+    return found
 
 
 def now() -> str:

@@ -90,6 +90,7 @@ def with_records(history: History, more: Iterable[Record]) -> History:
 def once(records: Iterable[Record]) -> tuple[Record, ...]:
     """Return records in order of their start, each id once.
 
+    One by a clock that was not set yet comes after the record before it, wherever that comes: so it is not the oldest.
     Of several the one that has its details; then the one that ended last: a run may have been added while it went on;
     then the first.
     """
@@ -98,7 +99,12 @@ def once(records: Iterable[Record]) -> tuple[Record, ...]:
         known = by_id.get(record.id)
         if known is None or _worth(record) > _worth(known):
             by_id[record.id] = record
-    return tuple(sorted(by_id.values(), key=lambda r: (r.started, r.id)))
+    after = ("", "")
+    places: list[tuple[str, str, int]] = []
+    for number, record in enumerate(by_id.values(), start=1):
+        after = after if record.unset_clock else (record.started, record.id)
+        places.append((*after, number if record.unset_clock else 0))
+    return tuple(record for _, record in sorted(zip(places, by_id.values(), strict=True), key=lambda pair: pair[0]))
 
 
 def _worth(record: Record) -> tuple[bool, str]:

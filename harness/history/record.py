@@ -19,7 +19,7 @@ from pydantic_core import PydanticSerializationError
 
 from harness import sanitize
 from harness.check_result import FindingKind, telling
-from harness.events import CellId, Number, Seconds, moment
+from harness.events import CLOCK_SET, CellId, Number, Seconds, moment
 from harness.model import Outcome
 
 T = TypeVar("T")
@@ -209,6 +209,11 @@ class Record:
     def last_attempt(self) -> int:
         """Return the number of the attempt that counts, 0 when none began."""
         return max((a.number for a in self.attempts), default=0)
+
+    @property
+    def unset_clock(self) -> bool:
+        """Tell whether it began by a clock that was not set yet."""
+        return self.started < str(CLOCK_SET.year)
 
     @property
     def start(self) -> datetime:

@@ -16,7 +16,7 @@ from typing import Any
 
 from harness.check_result import LINE, CheckResult, shortened
 from harness.errors import BadInput
-from harness.events import EARLIEST, LATEST, LONGEST_RUN, MOST_SECONDS, moment, recorded
+from harness.events import EARLIEST, LATEST, LONGEST_RUN, MOST_SECONDS, in_sequence, moment, recorded
 from harness.events import read as read_events
 from harness.history import origin
 from harness.history.file import FileStore, content, replace_file
@@ -79,11 +79,13 @@ def records_of(
     """Return the records of a run's cells: of all, or of those whose ids are in `cells`."""
     chosen = None if cells is None else set(cells)
     result = load(run_dir, quarantine=quarantine)
-    events = [e for e in read_events(run_dir) if "time" in e]
+    written = read_events(run_dir)
+    events = in_sequence(written)
     start: dict[str, Any] = next((e for e in events if e.get("event") in STARTS), {})
+    since = next((e["time"] for e in written if e.get("event") in STARTS), EPOCH)  # as it was written: it is in the id
     again = [e for e in events if e.get("event") == "rerun-start" and "where" in e]
     culprits = {e["cell"]: e for e in events if e.get("event") == "culprit"}
-    made = _Made(result, start, {**start, **(again[-1] if again else {})}, scrubber(os.environ), culprits)
+    made = _Made(result, since, {**start, **(again[-1] if again else {})}, scrubber(os.environ), culprits)
     times = _times(events)
     unbegun = (_corrected(start.get("time", EPOCH), _ahead(start)),) * 2
     return tuple(
@@ -110,7 +112,9 @@ def _corrected(time: str, ahead: timedelta) -> str:
 
 
 def _ahead(start: Mapping[str, Any]) -> timedelta:
-    """Return by how much the clock of the host that a call of the run was on was ahead."""
+    """Return by how much the clock of the host that a call of the run was on was ahead; 0 where it was set since."""
+    if "moved" in start:
+        return timedelta()
     ahead = start.get("where", {}).get("ahead")
     told = isinstance(ahead, int | float) and abs(ahead) < MOST_AHEAD
     return timedelta(seconds=float(ahead)) if told else timedelta()
@@ -121,7 +125,7 @@ class _Made:
     """What the records of one run have in common."""
 
     result: RunResult
-    first: Mapping[str, Any]
+    since: str
     last: Mapping[str, Any]
     scrub: Scrub
     culprits: Mapping[str, Mapping[str, Any]]
@@ -129,7 +133,7 @@ class _Made:
     def record(self, cell: CellResult, began: str, ended: str) -> Record:
         """Return one cell's record."""
         began, ended = _utc(began), _utc(ended)
-        since = _utc(str(self.first.get("time", EPOCH)))
+        since = _utc(self.since)
         attempt = cell.last_attempt if cell.attempts else 0
         directory = self.last.get("logs", str(self.result.directory))
         return Record(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.check_result import CheckResult
-from harness.events import Took, recorded
+from harness.events import Took, in_sequence, recorded
 from harness.model import Outcome
 from harness.plan.quarantine import match
 from harness.report.cell import OUTCOMES, TEARDOWN, CellResult, Step, WorkerAssignment
@@ -293,7 +293,7 @@ class RunResult:
 def load(run_dir: Path, *, quarantine: Sequence[QuarantineEntry] = ()) -> RunResult:
     """Load a run's results; an empty run when nothing was written yet."""
     journal = recorded(run_dir)
-    events = list(journal.events)
+    events = in_sequence(journal.events)
     start = next((e for e in events if e["event"] == "run-start"), {})
     ids = dict.fromkeys([*start.get("cells", []), *(e["cell"] for e in events if "cell" in e)])
     by_cell: dict[str, list[Event]] = {i: [] for i in ids}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -80,13 +80,33 @@ def _begun(
 ) -> tuple[Record, ...]:
     """Return the records without those of times to come, which would be the last night for as long; name their hosts.
 
-    A little ahead is a last night all the same, and so is what is looked at.
+    A little ahead is a last night all the same, and so is what is looked at. Those by a clock that was not set yet
+    count where the history has them: after the record before them, or now where no other says when.
     """
     late = [r for r in records if r.start > now + AHEAD and key_of(r) != focus]
     if late:
         whose = ", ".join(sorted({r.where.runner or f"run {r.run}" for r in late}))
         warn(f"{plural(len(late), 'cell run')} of times to come left out: set the clock of the host of {whose}")
-    return tuple(r for r in records if r.start <= now + AHEAD or key_of(r) == focus)
+    begun = [r for r in records if r.start <= now + AHEAD or key_of(r) == focus]
+    unset = [r for r in begun if r.unset_clock]
+    if not unset:
+        return tuple(begun)
+    whose = ", ".join(sorted({r.where.runner or f"run {r.run}" for r in unset}))
+    what = f"{plural(len(unset), 'cell run')} of {unset[0].started[:4]} counted as of later"
+    warn(f"{what}: set the clock of the host of {whose}")
+    return tuple(_placed(begun, now))
+
+
+def _placed(records: Iterable[Record], now: datetime) -> Iterator[Record]:
+    """Yield records, those by a clock that was not set yet with the end of the record before them as their time."""
+    before = ""
+    for record in records:
+        if record.unset_clock:
+            at = before or now.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            yield replace(record, started=at, finished=at)
+        else:
+            before = record.finished
+            yield record
 
 
 def history_of(paths: Sequence[Path], spec: Spec, settings: Settings, environment: Mapping[str, str]) -> History:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.errors import BadInput
-from harness.events import Fields, Follower, Recorder, event_of, recorded
+from harness.events import Fields, Follower, Recorder, event_of, in_sequence, recorded
 from harness.report import terminal, words
 from harness.report.records import collect
 from harness.report.results import load
@@ -152,6 +152,26 @@ def test_results_that_are_no_file_are_refused(tmp_path: Path) -> None:
 def test_fields_of_later_versions_are_no_reason_to_leave_a_line_out() -> None:
     line = {"time": "2026-11-23T10:00:00Z", "event": "new", "anything": {"a": [1]}}
     assert event_of(json.dumps(line).encode()) == line
+
+
+# By the clock of each event, in their order: what their times become.
+SEQUENCES = [
+    (["1970-01-01T00:00:01", "1970-01-01T00:00:05", "2026-11-23T10:00:00"],
+     ["2026-11-23T09:59:56", "2026-11-23T10:00:00", "2026-11-23T10:00:00"]),
+    (["2026-11-23T10:00:00", "1970-01-01T00:00:01", "1970-01-01T00:00:05"],
+     ["2026-11-23T10:00:00", "2026-11-23T10:00:00", "2026-11-23T10:00:04"]),
+    (["2026-11-23T10:00:00", "2000-01-01T00:00:01", "2026-11-23T10:00:09"],
+     ["2026-11-23T10:00:00", "2026-11-23T10:00:09", "2026-11-23T10:00:09"]),
+    (["1970-01-01T00:00:01", "1970-01-01T00:00:05"], ["1970-01-01T00:00:01", "1970-01-01T00:00:05"]),
+    (["2026-11-23T10:00:00", "2026-11-23T09:00:00"], ["2026-11-23T10:00:00", "2026-11-23T09:00:00"]),
+    ([], []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("written", "told"), SEQUENCES)
+def test_what_a_clock_that_was_not_set_says_counts_less_than_the_sequence(written: list[str], told: list[str]) -> None:
+    events = [{"time": f"{time}+00:00", "event": "x"} for time in written]
+    assert [event["time"] for event in in_sequence(events)] == [f"{time}+00:00" for time in told]
 
 
 # What somebody has put in the place of the results when several processes begin to write.

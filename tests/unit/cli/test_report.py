@@ -259,3 +259,17 @@ def test_a_history_is_looked_at_as_far_back_as_it_can_be(call: Call, runs: Path,
     assert call("history", "add", f"runs/r00001/{RESULTS}")[1].startswith("runs/history.jsonl: 1 cell runs added")
     assert call("history", "compact", "--days", "36500")[0] == 0
     assert call(*command)[0] == 0
+
+
+def test_a_night_by_a_clock_that_was_not_set_counts_with_its_failures(call: Call, tmp_path: Path) -> None:
+    moments = {"started": "1970-01-01T00:00:09.000Z", "finished": "1970-01-01T00:05:09.000Z"}
+    early = record(1, outcome="failed", of=2, id="19700101T000009000Z.run001", **moments)
+    (tmp_path / "runs").mkdir()
+    file = tmp_path / "runs" / "history.jsonl"
+    file.write_bytes(to_line(record(0, of=2)) + to_line(early))
+    for _ in range(2):
+        code, _, told = call("report", "--tier", "all", "--branch", "all", "--format", "json")
+        assert code == 0
+        assert "1 cell run of 1970 counted as of later: set the clock of the host of run run001" in told
+        assert "1 failed" in told
+        assert call("history", "compact")[0] == 0

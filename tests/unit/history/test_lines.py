@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.check_result import telling
-from harness.history.lines import cut_down, forget, missing, parse, read, united
+from harness.history.lines import cut_down, forget, missing, once, parse, read, united
 from harness.history.record import Record, from_line, to_line
 from harness.model import Outcome
 from tests.unit.history.make import checked, checks_in, record
@@ -135,3 +135,11 @@ def test_the_telling_line_of_a_telling_line_is_itself(text: str) -> None:
 def test_a_forgotten_record_survives_its_line() -> None:
     made: Record = forget(checked(replace(record(), waited=3.0), {"a: b": "q"}))
     assert from_line(to_line(made)) == made
+
+
+def test_a_record_by_a_clock_that_was_not_set_stays_behind_the_one_before_it() -> None:
+    early = {"started": "1970-01-01T00:00:09.000Z", "finished": "1970-01-01T00:05:09.000Z"}
+    first, second, third = record(0, of=3), record(1, of=3, **early), record(2, of=3)
+    assert once([first, second, third]) == (first, second, third)
+    assert once([third, first, second]) == once(once([third, first, second])) == (first, second, third)
+    assert once([second, first]) == (second, first)

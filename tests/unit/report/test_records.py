@@ -194,6 +194,18 @@ def test_a_clock_that_was_set_back_is_survived(run: Written) -> None:
     assert only(run).finished >= only(run).started
 
 
+@pytest.mark.parametrize("where", [{}, {"ahead": -1.79e9}], ids=["at a desk", "in a job"])
+def test_a_clock_that_is_set_in_the_middle_of_a_run_costs_nothing(run: Written, where: dict[str, float]) -> None:
+    run.seconds = -1.79e9
+    run.event("run-start", run="r00001", cells=[CELL], where=where).admitted(CELL).step(CELL, "provision")
+    run.seconds = 60
+    run.step(CELL, "deploy", outcome="failed", blame="product", seconds=5.0).gone(CELL).end(1)
+    found = only(run)
+    assert (found.outcome, found.waited) == ("failed", 0.0)
+    assert (found.started[:19], found.finished[:19]) == ("2026-11-21T09:00:59", "2026-11-21T09:01:14")
+    assert load(run.directory).sessions[0].seconds == 15.0
+
+
 def test_the_record_of_an_old_run_without_context_is_one(run: Written) -> None:
     run.start(CELL).passes(CELL)
     found = only(run)
