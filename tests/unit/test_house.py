@@ -170,6 +170,7 @@ NO_MODULE = {
     "operator/api/test_fields.py": "every field of every kind",
     "operator/decide/test_edits.py": "every field of a ClusterDeployment, edited",
     "operator/decide/test_properties.py": "what holds for every decision",
+    "report/test_damage.py": "any damage to results, in every reader",
     "report/test_foreign_texts.py": "any text, in every report",
     "report/test_left_out.py": "what reports leave out",
     "report/test_reports.py": "all files of a run's report",
