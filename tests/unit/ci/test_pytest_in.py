@@ -5,6 +5,10 @@ from __future__ import annotations
 import configparser
 import re
 import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -46,3 +50,38 @@ def test_every_environment_that_runs_tests_can_be_narrowed_down() -> None:
                 assert words[-2:] == ["--", "{posargs}"], environment
                 assert "-P -m ci.pytest_in" in line, environment
     assert len(seen) > 15
+
+
+SLOW = """
+import pathlib, time
+import pytest
+
+@pytest.fixture
+def machine(tmp_path_factory):
+    yield
+    pathlib.Path(__file__).with_name("down").touch()
+
+def test_fails():
+    assert "a word" == "another"
+
+def test_lasts(machine):
+    print("up", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGHUP])
+def test_a_job_that_is_ended_takes_down_what_it_made_and_says_what_failed(tmp_path: Path, end: signal.Signals) -> None:
+    (tmp_path / "test_slow.py").write_text(SLOW, encoding="utf-8")
+    words = [sys.executable, "-P", "-m", "ci.pytest_in", "-s", "-p", "no:cacheprovider", "-c", "/dev/null", str(tmp_path)]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        seen = ""
+        for line in running.stdout:
+            seen += line
+            if "up" in line:
+                running.send_signal(end)
+        code = running.wait(timeout=60)
+    assert (tmp_path / "down").exists(), seen
+    assert code == pytest.ExitCode.INTERRUPTED
+    assert "'a word' == 'another'" in seen
