@@ -106,8 +106,7 @@ def test_own_checks_run_beside_ours_in_every_cell(
     ended = run.end(seconds=RUN_SECONDS)
     assert ended.code == EXIT_BAD_INPUT, ended.stdout + ended.stderr
     unused = "its condition `when` holds after no phase of these cells"
-    for name in ("own: test_no_machine_that_left_is_a_node", "dials: test_after_a_reset"):
-        assert f"not run: {name}: {unused}" in ended.stdout
+    assert f"not run: dials: test_after_a_reset: {unused}" in ended.stdout
     wanted = {
         ("dials", "test_pods_reach_pods"): ("passed", ""),
         ("dials", "TestMirror::test_known"): ("failed", "product"),
@@ -155,5 +154,7 @@ def test_a_hook_of_theirs_that_fails_in_a_worker_is_the_users(
     run = start("--parallel", "2", selection=("--tier", "smoke"), env={PROJECT: str(project)})
     ended = run.end(seconds=RUN_SECONDS)
     assert ended.code == EXIT_BAD_INPUT, ended.stdout + ended.stderr
-    assert "checks/conftest.py:2: raises ZeroDivisionError" in ended.stdout + ended.stderr
+    said = ended.stdout + ended.stderr  # of a check, its failure; of what is around all of them, an error of the run
+    assert f"checks/conftest.py:2: in {hook}" in said or "checks/conftest.py:2: raises ZeroDivisionError" in said, said
+    assert "ZeroDivisionError" in said
     nothing_left(run)
