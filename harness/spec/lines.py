@@ -1,7 +1,8 @@
 """YAML with line numbers: a document's plain data, and the line of every path in it.
 
 Covers syntax errors, duplicate keys, and what YAML allows but a file for people should not need (merge keys, an anchor
-inside itself, endless nesting). Does not know what the data means.
+inside itself, endless nesting), and characters that no path, argument or variable of a program can have. Does not know
+what the data means.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ DEEPEST = 40  # levels of nesting; the deepest file of ours has eight
 LARGEST = 100_000  # values in one file, aliases counted as often as they are used
 TEXT = "tag:yaml.org,2002:str"
 PLAIN = frozenset({"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
+# NUL ends what the operating system is given, and a surrogate is half of a character, so UTF-8 lacks it.
+UNUSABLE_CHARACTER = re.compile("[\0\ud800-\udfff]")
 TRUTHS = frozenset({"true", "false"})  # of what YAML 1.1 takes for one, what nobody takes for anything else
 
 
@@ -161,7 +164,11 @@ def _one(text: str, loader: Any) -> list[yaml.Node | None]:
 def _document(file: Path, root: yaml.Node | None, problems: list[Problem]) -> tuple[Document, list[Problem]]:
     reading = _Reading(file)
     content = reading.value(root, ()) if root is not None else None
-    return Document(file, content, reading.lines, written=reading.written), [*problems, *reading.problems]
+    return Document(file, None if reading.unusable else content, reading.lines, written=reading.written), [
+        *problems,
+        *reading.unusable,
+        *reading.problems,
+    ]
 
 
 def _roots(file: Path, compose: Compose) -> tuple[list[yaml.Node | None], list[Problem]]:
@@ -198,6 +205,7 @@ class _Reading:
     lines: dict[Location, int] = field(default_factory=dict)
     written: dict[Location, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    unusable: list[Problem] = field(default_factory=list)
     open_nodes: set[int] = field(default_factory=set)
     values: int = 0
     full: bool = False
@@ -246,6 +254,7 @@ class _Reading:
                 continue
             key = str(key_node.value)
             here = (*at, key)
+            self._refuse_unusable(key_node, here)
             if key == MERGE_KEY:
                 self._report(key_node, here, "merge keys are not supported; write the keys out")
                 continue
@@ -255,7 +264,15 @@ class _Reading:
             content[key] = self.value(value_node, here)
         return content
 
+    def _refuse_unusable(self, node: yaml.ScalarNode, at: Location) -> None:
+        """Report a character for which any check or program that is given the text would break."""
+        if (found := UNUSABLE_CHARACTER.search(node.value)) is not None:
+            what = "a control character, NUL" if found[0] == "\0" else f"half of a character, {found[0]!a}"
+            message = f"it contains {what}, which no path, argument or variable of a program can have; remove it"
+            self.unusable.append(Problem(self.file, node.start_mark.line + 1, dotted(at), message))
+
     def _scalar(self, node: yaml.ScalarNode, at: Location) -> Any:
+        self._refuse_unusable(node, at)
         if node.tag == TEXT:
             return node.value
         try:

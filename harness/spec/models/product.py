@@ -94,12 +94,6 @@ def _not_ours(name: str) -> str:
     return name
 
 
-def _whole(value: str) -> str:
-    if "\0" in value:
-        raise ValueError("no variable of a program can have a null byte; remove it")
-    return value
-
-
 class CommandPhase(Model):
     """A phase that is a program."""
 
@@ -112,7 +106,7 @@ class CommandPhase(Model):
         default=None,
         description="With kind `command`: where the program runs, relative to the product's directory; default: there.",
     )
-    environment: dict[Annotated[Variable, AfterValidator(_not_ours)], Annotated[str, AfterValidator(_whole)]] = Field(
+    environment: dict[Annotated[Variable, AfterValidator(_not_ours)], str] = Field(
         default_factory=dict,
         description="With kind `command`: environment variables for the program, in addition to those of vmatrix.",
     )

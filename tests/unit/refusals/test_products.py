@@ -30,7 +30,7 @@ product:
 """
 # What is written in a phase of a program, and what has to be said of it.
 PHASES = {
-    'environment: {A: "x\\0y"}': "no variable of a program can have a null byte",
+    'environment: {A: "x\\0y"}': "environment.A: it contains a control character, NUL",
     "environment: {VMATRIX_CELL: x}": "names that begin with VMATRIX_",
     "environment: {A-B: x}": "environment",
     "environment: [A]": "environment",

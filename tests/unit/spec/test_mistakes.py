@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, get_args, get_origin
 
 import pytest
+from pydantic import BaseModel
 
+from harness.errors import BadInput
+from harness.spec.lines import Location, dotted, parse
+from harness.spec.models import FILES
+from harness.spec.settings import Settings, load_settings
 from tests.unit.spec.conftest import edit, mistakes
 
 # file, what stands there, what is put in its place, path, message
@@ -460,3 +468,77 @@ def test_a_link_that_leads_nowhere_is_one_mistake(matrix: Path) -> None:
     (matrix / "axes.yml").unlink()
     (matrix / "axes.yml").symlink_to("nowhere.yml")
     assert mistakes(matrix) == ["axes.yml:1: the file does not exist"]
+
+
+def texts_of(kind: Any, at: Location = ()) -> Iterator[Location]:
+    """Yield every place below a type at which a text or a path may stand; the place of an entry or a key is the 0th."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        for name, field in kind.model_fields.items():
+            yield from texts_of(field.annotation, (*at, field.alias or name))
+    elif isinstance(kind, type) and issubclass(kind, str | Path):
+        yield at
+    elif get_origin(kind) is dict:
+        yield from texts_of(get_args(kind)[1], (*at, "x"))
+    else:
+        inner = 0 if get_origin(kind) in (tuple, list) else None
+        for each in get_args(kind):
+            yield from texts_of(each, at if inner is None else (*at, inner))
+
+
+def holding(at: Location, text: str) -> Any:
+    """Return plain data with a text at a place."""
+    for step in reversed(at):
+        text = {step: text} if isinstance(step, str) else [text]  # type: ignore[assignment]
+    return text
+
+
+NUL = "a\0b"
+PRODUCT_TEXTS = sorted({*texts_of(FILES["product.yml"]), ("product", "vars", "x")}, key=str)
+UNUSABLE = "it contains a control character, NUL, which no path, argument or variable of a program can have; remove it"
+
+
+def test_the_texts_of_a_product_are_known() -> None:
+    """The walk finds what becomes a path, an argument or the environment, at every depth."""
+    phase = ("product", "phases", "x")
+    assert {
+        ("product", "directory"),
+        ("product", "ansible", "args", 0),
+        ("product", "artifacts", "images", 0, "archive"),
+        (*phase, "command", 0),
+        (*phase, "environment", "x"),
+        (*phase, "paths", 0),
+    } <= set(PRODUCT_TEXTS)
+
+
+@pytest.mark.parametrize("at", PRODUCT_TEXTS, ids=dotted)
+def test_a_text_of_a_product_that_no_program_can_be_given(at: Location) -> None:
+    document, problems = parse(Path("product.yml"), f"# ours\n{json.dumps(holding(at, NUL))}\n")
+    assert [str(problem) for problem in problems] == [f"product.yml:2: {dotted(at)}: {UNUSABLE}"]
+    assert document.content is None, "no check is given it"
+
+
+@pytest.mark.parametrize("key", ["directory", "without_effect", "sources", "ansible", "artifacts", "phases"])
+def test_a_text_that_no_program_can_be_given_is_one_mistake(matrix: Path, key: str) -> None:
+    at = next(place for place in PRODUCT_TEXTS if place[1] == key)
+    (matrix / "product.yml").write_text(json.dumps(holding(at, NUL)), encoding="utf-8")
+    assert mistakes(matrix) == [f"product.yml:1: {dotted(at)}: {UNUSABLE}"]
+
+
+def test_a_key_that_no_program_can_be_given(matrix: Path) -> None:
+    (matrix / "product.yml").write_text('product:\n  vars: {"a\\0": 1}\n', encoding="utf-8")
+    assert mistakes(matrix) == [f"product.yml:2: product.vars.'a\\x00': {UNUSABLE}"]
+
+
+def test_half_of_a_character_is_no_text(matrix: Path) -> None:
+    """Parsers differ in whether they say so themselves."""
+    (matrix / "product.yml").write_text('product:\n  directory: "a\\ud800b"\n', encoding="utf-8")
+    (said,) = mistakes(matrix)
+    assert said.startswith("product.yml:2: ")
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_a_setting_that_no_program_can_be_given(tmp_path: Path, name: str) -> None:
+    (tmp_path / "vmatrix.yml").write_text(f'# ours\n{name}: "a\\0b"\n', encoding="utf-8")
+    with pytest.raises(BadInput) as refused:
+        load_settings(tmp_path, environment={})
+    assert refused.value.summary.splitlines()[1:] == [f"{tmp_path}/vmatrix.yml:2: {name}: {UNUSABLE}"]
