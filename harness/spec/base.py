@@ -58,6 +58,7 @@ ARTIFACT = r"^[a-z0-9][-./a-zA-Z0-9]*(@[0-9A-Za-z][-+.0-9A-Za-z]*)?$"
 REPOSITORY = r"^[a-z0-9]+([._/-]+[a-z0-9]+)*(:[A-Za-z0-9_][-.A-Za-z0-9_]*)?$"
 TAGGED = r"^[a-z0-9]+([._/-]+[a-z0-9]+)*:[A-Za-z0-9_][-.A-Za-z0-9_]*$"
 CHECKSUM = r"^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$"
+DIGEST = r"^(sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128})$"
 PATCH = r"^(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}$"
 GO_SUM = r"^h1:[A-Za-z0-9+/]{43}=$"
 MODULE_PATH = r"^[a-z0-9][-.a-z0-9]*\.[a-z]+(/[-.~_A-Za-z0-9]+)*$"
@@ -88,6 +89,7 @@ WANTED = {
     REPOSITORY: "expected a repository, such as coredns/coredns, with or without :TAG, and without a registry",
     TAGGED: "expected REPOSITORY:TAG, without a registry",
     CHECKSUM: "expected sha256: and 64 hexadecimal digits, or sha512: and 128",
+    DIGEST: "expected a digest, sha256: and 64 hexadecimal digits, or one of sha384 or sha512",
     PATCH: "expected a patch version without `v`, such as 3.6.9",
     GO_SUM: "expected the checksum of a Go module as go.sum has it: h1: and 44 characters that end in =",
     MODULE_PATH: "expected the path of a Go module, such as go.etcd.io/etcd/server/v3",

@@ -11,15 +11,19 @@ import json
 import os
 import re
 import tarfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
 
 from harness.paths import cache_dir
+from harness.spec.base import DIGEST, TAGGED, Text
 from harness.spec.declared import EACH, field, find, texts
-from harness.spec.lines import Finding
+from harness.spec.lines import Document, Finding, Location, dotted, printable
 from harness.spec.models import Product
+from harness.spec.shape import validate
 
 MARK = "{sources}"
 VARIABLE = "VMATRIX_PRODUCT_SOURCES"  # names a folder that is used in place of the sources of product.yml
@@ -124,47 +128,100 @@ def look(path: Path) -> ImageArchive:
         raise ValueError(f"the image archive {path} is not an uncompressed tar archive: {error}") from error
 
 
+class _Docker(BaseModel):
+    """An image in manifest.json of what `docker save` writes; the names in it are those of files beside it."""
+
+    model_config = ConfigDict(frozen=True)
+    Config: Text
+    RepoTags: tuple[Text, ...] | None = None
+    Layers: Annotated[tuple[Text, ...], Field(min_length=1)]
+
+
+class _Blob(BaseModel):
+    """What an OCI layout says of a file in blobs/: https://github.com/opencontainers/image-spec, descriptor.md."""
+
+    model_config = ConfigDict(frozen=True)
+    mediaType: Text | None = None  # noqa: N815 - as in the file
+    digest: Annotated[str, StringConstraints(pattern=DIGEST)]
+    annotations: dict[str, str] | None = None
+
+    @property
+    def file(self) -> str:
+        """Return its path in the layout."""
+        return f"blobs/{self.digest.replace(':', '/')}"
+
+
+class _Index(BaseModel):
+    """index.json of an OCI layout. An entry is judged once it is known to be the only one."""
+
+    model_config = ConfigDict(frozen=True)
+    manifests: tuple[JsonValue, ...]
+
+
+class _Manifest(BaseModel):
+    """An image in an OCI layout."""
+
+    model_config = ConfigDict(frozen=True)
+    config: _Blob
+    layers: Annotated[tuple[_Blob, ...], Field(min_length=1)]
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
 def _docker(path: Path, member: Member) -> ImageArchive:
-    manifests = _json(path, DOCKER, member)
-    if not isinstance(manifests, list) or len(manifests) != 1 or not isinstance(manifests[0], Mapping):
-        count = len(manifests) if isinstance(manifests, list) else 0
-        raise ValueError(f"the image archive {path} has {count} images; it needs to have one")
-    names = manifests[0].get("RepoTags") or []
-    for part in (manifests[0].get("Config"), *(manifests[0].get("Layers") or [None])):
-        if not isinstance(part, str) or member(part) is None:
-            raise ValueError(f"the image archive {path} is broken: it lacks {part}, which {DOCKER} names")
-    return ImageArchive(path, "docker", _plain(str(names[0])) if len(names) == 1 else "", "")
+    images = _json(path, DOCKER, member)
+    if not isinstance(images, list):
+        raise _broken(path, f"{DOCKER} is not a list of images")
+    image = _fitting(path, DOCKER, (0,), _only(path, images), _Docker)
+    for part in (image.Config, *image.Layers):
+        if member(part) is None:
+            raise _broken(path, f"it lacks {printable(part)}, which {DOCKER} names")
+    names = image.RepoTags or ()
+    return ImageArchive(path, "docker", _plain(names[0]) if len(names) == 1 else "", "")
 
 
 def _layout(path: Path, form: Literal["layout", "oci"], member: Member) -> ImageArchive:
-    index = _json(path, OCI, member)
-    listed = index.get("manifests") if isinstance(index, Mapping) else None
-    if not isinstance(listed, list) or len(listed) != 1 or not isinstance(listed[0], Mapping):
-        count = len(listed) if isinstance(listed, list) else 0
-        raise ValueError(f"the image archive {path} has {count} images; it needs to have one")
-    (entry,) = listed
-    if entry.get("mediaType") in LISTS:
+    index = _fitting(path, OCI, (), _json(path, OCI, member), _Index)
+    entry = _fitting(path, OCI, ("manifests", 0), _only(path, index.manifests), _Blob)
+    if entry.mediaType in LISTS:
         raise ValueError(f"the image archive {path} has an image for several platforms; {FOR_ONE}")
-    digest = str(entry.get("digest", ""))
-    blob = f"blobs/{digest.replace(':', '/')}"
-    manifest = _json(path, blob, member)
-    for part in (manifest.get("config"), *(manifest.get("layers") or ())) if isinstance(manifest, Mapping) else ():
-        inner = f"blobs/{str(part.get('digest', '')).replace(':', '/')}" if isinstance(part, Mapping) else "?"
-        if member(inner) is None:
-            raise ValueError(f"the image archive {path} is broken: it lacks {inner}")
-    notes = entry.get("annotations") or {}
-    name = next((str(notes[key]) for key in NAMES if notes.get(key)), "")
-    return ImageArchive(path, form, _plain(name) if ":" in name else "", digest)
+    manifest = _fitting(path, entry.file, (), _json(path, entry.file, member), _Manifest)
+    for part in (manifest.config, *manifest.layers):
+        if member(part.file) is None:
+            raise _broken(path, f"it lacks {part.file}, which {entry.file} names")
+    notes = entry.annotations or {}
+    name = next((notes[key] for key in NAMES if notes.get(key)), "")
+    return ImageArchive(path, form, _plain(name) if ":" in name else "", entry.digest)
 
 
 def _json(path: Path, name: str, member: Member) -> Any:
     raw = member(name)
     if raw is None:
-        raise ValueError(f"the image archive {path} is broken: it lacks {name}")
+        raise _broken(path, f"it lacks {name}")
     try:
         return json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"the image archive {path} is broken: {name} is not JSON") from error
+        raise _broken(path, f"{name} is not JSON") from error
+
+
+def _only(path: Path, images: Sequence[Any]) -> Any:
+    if len(images) != 1:
+        raise ValueError(f"the image archive {path} has {len(images)} images; it needs to have one")
+    return images[0]
+
+
+def _fitting(path: Path, name: str, at: Location, content: Any, model: type[M]) -> M:
+    """Return what a place in a file of an archive says, as its model; its first mistake is an error."""
+    made, problems = validate(Document(Path(name), content, {}), model)
+    if made is None:
+        where = ".".join(filter(None, (dotted(at), problems[0].path)))
+        raise _broken(path, ": ".join(filter(None, (name, where, problems[0].message))))
+    return made
+
+
+def _broken(path: Path, what: str) -> ValueError:
+    return ValueError(f"the image archive {path} is broken: {what}; write the archive again")
 
 
 def _read(file: Path) -> bytes | None:
@@ -175,10 +232,11 @@ def _read(file: Path) -> bytes | None:
 
 
 def _plain(name: str) -> str:
-    """Return REPOSITORY:TAG of a full name, without the registry's host."""
+    """Return REPOSITORY:TAG of a full name, without the registry's host; "" where no registry takes that."""
     host, _, rest = name.partition("/")
     without = rest if rest and re.search(r"[.:]|^localhost$", host) else name
-    return without if ":" in without.rpartition("/")[2] else f"{without}:latest"
+    tagged = without if ":" in without.rpartition("/")[2] else f"{without}:latest"
+    return tagged if re.fullmatch(TAGGED, tagged) else ""
 
 
 HINT = "add `name: REPOSITORY:TAG`"

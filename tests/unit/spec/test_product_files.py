@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +169,82 @@ def test_names_in_an_archive_may_begin_with_a_dot(tmp_path: Path) -> None:
 def test_what_is_wrong_is_said(tmp_path: Path, files: dict[str, bytes], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         look(write_tar(tmp_path / "a.tar", files))
+
+
+KINDS: dict[str, Any] = {"null": None, "text": "x", "list": [1], "number": 7, "nested": {"a": [{}]}, "truth": True}
+ABSENT = object()
+
+
+def with_value(content: Any, at: tuple[str | int, ...], value: Any) -> Any:
+    """Return plain data with another value at a place, or without what is there."""
+    if not at:
+        return value
+    made = content.copy()
+    if len(at) == 1 and value is ABSENT:
+        del made[at[0]]
+    else:
+        made[at[0]] = with_value(made[at[0]], at[1:], value)
+    return made
+
+
+# Form, place in the file that is judged, kinds of values that it may have.
+SHAPES: list[tuple[str, tuple[str | int, ...], set[str]]] = [
+    ("docker", (), set()),
+    ("docker", (0,), set()),
+    ("docker", (0, "Config"), set()),
+    ("docker", (0, "RepoTags"), {"null", "absent"}),
+    ("docker", (0, "RepoTags", 0), {"text", "absent"}),
+    ("docker", (0, "Layers"), set()),
+    ("docker", (0, "Layers", 0), set()),
+    ("index", (), set()),
+    ("index", ("manifests",), set()),
+    ("index", ("manifests", 0), set()),
+    ("index", ("manifests", 0, "mediaType"), {"null", "text", "absent"}),
+    ("index", ("manifests", 0, "digest"), set()),
+    ("index", ("manifests", 0, "annotations"), {"null", "absent"}),
+    ("index", ("manifests", 0, "annotations", NAME), {"text", "absent"}),
+    ("manifest", (), set()),
+    ("manifest", ("config",), set()),
+    ("manifest", ("config", "digest"), set()),
+    ("manifest", ("layers",), set()),
+    ("manifest", ("layers", 0), set()),
+    ("manifest", ("layers", 0, "digest"), set()),
+]
+MISSHAPEN = [
+    (form, at, kind)
+    for form, at, fine in SHAPES
+    for kind in (*KINDS, "absent")
+    if kind not in fine and (kind != "absent" or at)
+]
+
+
+@pytest.mark.parametrize(("form", "at", "kind"), MISSHAPEN, ids=str)
+def test_a_value_of_a_wrong_type_is_said_with_archive_and_file(
+    tmp_path: Path, form: str, at: tuple[str | int, ...], kind: str
+) -> None:
+    files = docker_files("a:1") if form == "docker" else oci_files({NAME: "a:1"})
+    digest = "" if form == "docker" else json.loads(files["index.json"])["manifests"][0]["digest"]
+    file = {"docker": "manifest.json", "index": "index.json"}.get(form, f"blobs/{digest.replace(':', '/')}")
+    changed = with_value(json.loads(files[file]), at, KINDS.get(kind, ABSENT))
+    archive = write_tar(tmp_path / "a.tar", {**files, file: json.dumps(changed).encode()})
+    with pytest.raises(ValueError, match=re.escape(f"the image archive {archive} ")) as refused:
+        look(archive)
+    said = str(refused.value)
+    assert "None" not in said
+    if "has 0 images" not in said:
+        assert file in said
+        assert said.endswith("; write the archive again")
+
+
+def test_the_place_of_a_wrong_type_is_said(tmp_path: Path) -> None:
+    content = {**oci_files(), "index.json": b'{"manifests": [{"digest": ["x"]}]}'}
+    with pytest.raises(ValueError, match=r"broken: index\.json: manifests\[0\]\.digest: expected a string, got a list"):
+        look(write_tar(tmp_path / "a.tar", content))
+
+
+@pytest.mark.parametrize("tag", ["Our/agent:1", "a b:1", "a:1\0"])
+def test_a_name_that_no_registry_takes_is_none(tmp_path: Path, tag: str) -> None:
+    assert look(write_tar(tmp_path / "a.tar", docker_files(tag))).name == ""
 
 
 def test_what_is_no_archive_is_said(tmp_path: Path) -> None:
