@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from harness.errors import BadInput
+from harness.system import lexists
 
 PROJECT = "VMATRIX_PROJECT"  # the variable that names the project, as the option --project does
 PRODUCT = "VMATRIX_PRODUCT_FILE"  # the variable that names a product file, as the option --product-file does
@@ -109,25 +110,44 @@ def product_file() -> Path | None:
 def enclosing_project() -> Path | None:
     """Return the working directory or the nearest folder above it that is a project, None without one.
 
-    With a product file, the working directory is one if there is no other.
+    With a product file, the working directory is one if there is no other. Raises OSError as `is_project`, of the
+    working directory: a matrix/ above it that this user may not read is somebody else's, such as /home/matrix.
     """
     here = Path.cwd()
     alone = here if os.environ.get(PRODUCT) else None
-    return next((folder for folder in (here, *here.parents) if is_project(folder)), alone)
+    return here if is_project(here) else next((folder for folder in here.parents if _is_open_project(folder)), alone)
 
 
 def is_project(folder: Path) -> bool:
-    """Tell whether a folder is a project; a folder matrix/ without YAML files may be anything."""
-    return os.path.lexists(folder / SETTINGS) or any((folder / MATRIX).glob("*.yml"))
+    """Tell whether a folder is a project; a folder matrix/ without YAML files may be anything.
+
+    Raises:
+        OSError: nobody can tell: this user may not read its matrix/.
+    """
+    if lexists(folder / SETTINGS):
+        return True
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return any(name.endswith(".yml") for name in os.listdir(folder / MATRIX))
+    return False
+
+
+def _is_open_project(folder: Path) -> bool:
+    with suppress(OSError):
+        return is_project(folder)
+    return False
 
 
 def settings_dir() -> Path:
     """Return the folder of vmatrix.yml: the working directory if it has one, or else the project's, if there is one."""
     here = Path.cwd()
-    return here if os.path.lexists(here / SETTINGS) else named_project() or enclosing_project() or here
+    return here if lexists(here / SETTINGS) else named_project() or enclosing_project() or here
 
 
 def overlaid(*parts: str) -> Path:
-    """Return a file or folder of the project by its path, or the packaged one where the project has none of its own."""
+    """Return a file or folder of the project by its path, or the packaged one where the project has none of its own.
+
+    Raises:
+        OSError: nobody can tell whether it has.
+    """
     own = (named_project() or enclosing_project() or packaged_dir()).joinpath(*parts)
-    return own if os.path.lexists(own) else packaged_dir().joinpath(*parts)
+    return own if lexists(own) else packaged_dir().joinpath(*parts)

@@ -83,6 +83,23 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
         raise
 
 
+def lexists(path: Path) -> bool:
+    """Tell whether anything is at a path, be it a link to nothing. What `os.path.lexists` may not look at is absent.
+
+    Raises:
+        OSError: nobody can tell, such as for a folder on the way that this user may not search, which it names.
+    """
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except PermissionError as error:
+        closed = next((folder for folder in path.parents if os.path.lexists(folder)), path)
+        error.filename = str(closed)
+        raise
+    return True
+
+
 def _where(error: OSError) -> str:
     paths = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes | Path)]
     return " -> ".join(paths) or "the operating system refuses"

@@ -43,7 +43,7 @@ class FileStore:
         """Return the history; an empty one without a file."""
         from harness.history.lines import read
 
-        return read([(str(self.path), content(self.path))] if os.path.lexists(self.path) else [])
+        return read([(str(self.path), content(self.path))] if _is_there(self.path) else [])
 
     def recent(self) -> bytes:
         """Return the end of the file, nothing without one; BadInput when it cannot be read."""
@@ -68,7 +68,7 @@ class FileStore:
         from harness.history.lines import missing
 
         with self._locked():
-            new = missing(records, content(self.path) if os.path.lexists(self.path) else b"")
+            new = missing(records, content(self.path) if _is_there(self.path) else b"")
             self._write(new)
         return len(new)
 
@@ -76,7 +76,7 @@ class FileStore:
         """Drop the details of records older than so many days, return of how many; an error as `append`."""
         from harness.history.lines import cut_down
 
-        if not os.path.lexists(self.path):
+        if not _is_there(self.path):
             return 0
         with self._locked():
             before = content(self.path)
@@ -149,6 +149,13 @@ def _write_all(handle: int, text: bytes, size: int) -> None:
     except OSError:
         os.ftruncate(handle, size)
         raise
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return system.lexists(path)
+    except OSError as error:
+        raise _unreadable(path, error) from error
 
 
 def _unreadable(path: Path, error: OSError) -> BadInput:

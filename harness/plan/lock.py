@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,6 +33,7 @@ from harness.spec.loader import refuse, validate
 from harness.spec.models import Spec
 from harness.spec.rules import Rule
 from harness.spec.shape import unknown
+from harness.system import lexists
 
 WORD = re.compile(r"[A-Za-z0-9][-.A-Za-z0-9]*")
 LINE = re.compile(r"( *(?:- )?)([^ :]+):(?: (.+))?")
@@ -260,8 +260,8 @@ def load_lock(directory: Path, *, replacing: bool = False) -> Lock:
         BadInput: with a line `file:line: path: what is wrong` per error.
     """
     own, packaged = directory / FILE, packaged_dir() / MATRIX / FILE
-    file = own if (own.exists() if replacing else os.path.lexists(own)) else packaged
-    if not os.path.lexists(file):
+    file = own if (own.exists() if replacing else lexists(own)) else packaged
+    if not lexists(file):
         return Lock(lines.Document(own, None, {}), own=False)
     document, problems = _read(file)
     parsed: LockFile | None = None

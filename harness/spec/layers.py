@@ -11,7 +11,6 @@ cells and conditions of tiers. Where that cannot be, and in the project's own fi
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from harness.spec.declared import EACH, field, find, texts
 from harness.spec.lines import Document, Location, Problem, dotted
 from harness.spec.models.axes import PRODUCT
 from harness.spec.shape import shown, unknown
+from harness.system import lexists
 
 EXTENDS, DEFAULT, REMOVE = "extends", "default", "remove"
 WHY = "why"  # of a constraint: its reason, which may stand for its id
@@ -399,7 +399,7 @@ def read(directory: Path, name: str) -> tuple[Document, list[Problem]]:
     own, packaged = own_file(directory, name), packaged_dir() / MATRIX / name
     if not packaged.exists() or own == packaged:
         return lines.read(own)
-    if not os.path.lexists(own):
+    if not lexists(own):
         document, problems = lines.read(packaged)
         return _anchored(document, name), problems
     document, problems = lines.read(own)
@@ -472,7 +472,7 @@ def read_products(directory: Path, documents: Mapping[str, Document]) -> tuple[d
             problems.append(axes.problem((*at, PRODUCT), trouble))
             continue
         file = own_file(directory, name)
-        if not os.path.lexists(file):
+        if not lexists(file):
             if not (packaged_dir() / MATRIX / name).exists():
                 problems.append(axes.problem((*at, PRODUCT), f"the file {file} does not exist"))
                 continue

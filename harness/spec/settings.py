@@ -28,6 +28,7 @@ from harness.spec.base import INSTANCE, NAMESPACE, PACKAGE, WANTED, Model, Name
 from harness.spec.loader import refuse, validate
 from harness.spec.models import DiskImage, UrlSource
 from harness.spec.phase_environment import is_ours
+from harness.system import lexists
 from harness.urls import wrong_address, wrong_url
 
 Part = Literal["executor", "manager", "eviction"]
@@ -506,7 +507,7 @@ def _meant(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _from_file(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    if not os.path.lexists(file):
+    if not lexists(file):
         loader.refuse_settings(file)
         return {}, {}
     document, problems = lines.read(file)

@@ -7,7 +7,6 @@ download has to have it. Nothing is ever installed that has none.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from harness.spec import lines
 from harness.spec.base import Model
 from harness.spec.loader import load_file
 from harness.spec.project import write_in_project
+from harness.system import lexists
 
 PIN = "vmatrix infra pin"
 FILE = Path("deploy", "kind", "releases.yml")
@@ -114,7 +114,7 @@ class Releases:
 def default_file() -> Path:
     """Return the project's file, outside of a project this host's, or else the packaged one."""
     own = first_file()
-    return own if os.path.lexists(own) else packaged_dir() / FILE
+    return own if lexists(own) else packaged_dir() / FILE
 
 
 def first_file() -> Path:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from harness.paths import PROJECT
+from harness.paths import PROJECT, enclosing_project
 from tests.unit.refusals.called import Refusal, Room
 from tests.unit.refusals.test_files import MAKERS, device, fifo, folder, loop
 
@@ -46,6 +49,86 @@ def test_a_path_in_the_settings_that_is_none(room: Room, setting: str, value: st
 @pytest.mark.parametrize("setting", ["RUNS", "KUBECONFIG", "GUEST_VARS"])
 def test_a_path_in_the_environment_that_is_none(room: Room, setting: str) -> None:
     room.refuses(Refusal("list", f"VMATRIX_{setting}: it is empty", env={f"VMATRIX_{setting}": ""}))
+
+
+# The mode of a folder or a file of the project, and what has to be said; the packaged one does not stand for it.
+WITHOUT_RIGHTS = (
+    ("matrix", 0o000, "list", "matrix: Permission denied"),
+    ("matrix", 0o444, "list", "matrix: Permission denied"),
+    ("matrix", 0o111, "list", "matrix: Permission denied"),
+    ("matrix", 0o444, "plan --check", "matrix: Permission denied"),
+    ("matrix", 0o444, "config", "matrix: Permission denied"),
+    ("matrix/tiers.yml", 0o000, "list", "matrix/tiers.yml:1: Permission denied"),
+    ("matrix/plan.lock.yml", 0o000, "list", "matrix/plan.lock.yml:1: Permission denied"),
+    ("matrix/products", 0o444, "list", "matrix/products: Permission denied"),
+    ("vmatrix.yml", 0o000, "config", "vmatrix.yml:1: Permission denied"),
+    ("runs", 0o000, "history show", "cannot read the history runs/history.jsonl: Permission denied"),
+)
+ALONE = ((0o000, "list"), (0o000, "config"), (0o111, "config"), (0o000, "init ."))
+OVERRIDE = 1 << 1 | 1 << 2  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH: root's rights besides what modes say
+CAPABILITIES = 0x20080522  # version of the structures of capset(2), with two words for each set
+
+
+@contextmanager
+def kept_to_modes() -> Iterator[None]:
+    """Give this thread no other rights to files than their modes say, as root has them."""
+    libc, header, sets = ctypes.CDLL(None), (ctypes.c_uint32 * 2)(CAPABILITIES, 0), (ctypes.c_uint32 * 6)()
+    assert libc.capget(header, sets) == 0
+    before = sets[0]
+    sets[0] = before & ~OVERRIDE
+    assert libc.capset(header, sets) == 0
+    try:
+        yield
+    finally:
+        sets[0] = before
+        assert libc.capset(header, sets) == 0
+
+
+def refused_by_modes(room: Room, path: str, mode: int, case: Refusal) -> None:
+    """Hold a command to its refusal of a path with a mode, and to have changed nothing."""
+    before, mode_before = room.seen(), (room.work / path).stat().st_mode
+    (room.work / path).chmod(mode)
+    try:
+        with kept_to_modes():
+            ended = room.call(case.words, case.env)
+    finally:
+        (room.work / path).chmod(mode_before)
+    assert (ended.code, ended.started) == (case.code, ()), ended
+    message, _, hint = ended.stderr.partition("hint: ")
+    assert message.count("error (user)") == 1, ended
+    assert case.says in message, ended
+    assert case.hint in hint, ended
+    assert room.seen() == before
+
+
+@pytest.mark.parametrize(("path", "mode", "words", "says"), WITHOUT_RIGHTS, ids=str)
+def test_what_may_not_be_read_is_not_taken_for_absent(room: Room, path: str, mode: int, words: str, says: str) -> None:
+    room.put({f"matrix/{name}": "extends: default\n" for name in ("tiers.yml", "axes.yml", "products/operator.yml")})
+    room.put({"vmatrix.yml": "", "matrix/plan.lock.yml": "{}\n", "runs/history.jsonl": ""})
+    refused_by_modes(room, path, mode, Refusal(words, says, env=HERE))
+
+
+@pytest.mark.parametrize(("mode", "words"), ALONE, ids=str)
+def test_a_matrix_that_may_not_be_read_may_be_a_projects(
+    room: Room, monkeypatch: pytest.MonkeyPatch, mode: int, words: str
+) -> None:
+    monkeypatch.delenv(PROJECT, raising=False)
+    room.put({"matrix/tiers.yml": "extends: default\n"})
+    refused_by_modes(room, "matrix", mode, Refusal(words, "matrix: Permission denied", "change its owner or mode"))
+
+
+def test_a_matrix_above_that_may_not_be_read_is_somebody_elses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine").mkdir()
+    monkeypatch.chdir(tmp_path / "mine")
+    plain = os.listdir
+
+    def listed(path: Path) -> list[str]:
+        if Path(path) == tmp_path / "matrix":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return plain(path)
+
+    monkeypatch.setattr(os, "listdir", listed)
+    assert enclosing_project() is None
 
 
 def nowhere(path: Path) -> None:
