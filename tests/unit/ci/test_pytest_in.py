@@ -52,6 +52,7 @@ def test_every_environment_that_runs_tests_can_be_narrowed_down() -> None:
     assert len(seen) > 15
 
 
+OPTIONS = ["-s", "-p", "no:cacheprovider", "-c", "/dev/null"]
 SLOW = """
 import pathlib, time
 import pytest
@@ -73,7 +74,7 @@ def test_lasts(machine):
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGHUP])
 def test_a_job_that_is_ended_takes_down_what_it_made_and_says_what_failed(tmp_path: Path, end: signal.Signals) -> None:
     (tmp_path / "test_slow.py").write_text(SLOW, encoding="utf-8")
-    words = [sys.executable, "-P", "-m", "ci.pytest_in", *"-s -p no:cacheprovider -c /dev/null".split(), str(tmp_path)]
+    words = [sys.executable, "-P", "-m", "ci.pytest_in", *OPTIONS, str(tmp_path)]
     with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         seen = ""
