@@ -9,7 +9,8 @@ from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from harness.history.record import MachineRecord, Seconds
+from harness.events import Seconds
+from harness.history.record import MachineRecord
 from harness.model import Outcome
 
 
