@@ -87,13 +87,14 @@ def lexists(path: Path) -> bool:
     """Tell whether anything is at a path, be it a link to nothing. What `os.path.lexists` may not look at is absent.
 
     Raises:
-        OSError: nobody can tell, such as for a folder on the way that this user may not search, which it names.
+        OSError: nobody can tell: a folder on the way that this user may not search, or a link that leads back to
+            itself. It names the folder or the link.
     """
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return False
-    except PermissionError as error:
+    except OSError as error:
         closed = next((folder for folder in path.parents if os.path.lexists(folder)), path)
         error.filename = str(closed)
         raise

@@ -224,17 +224,6 @@ def _image_mirror(text: str) -> str:
     return text
 
 
-def _number(value: Any) -> Any:
-    """Refuse `yes` or `on`, which Python takes for 1; a text is a number's, of a variable or an option."""
-    if isinstance(value, bool):
-        raise ValueError("expected a number")
-    return value
-
-
-Number = Annotated[float, BeforeValidator(_number)]
-Count = Annotated[int, BeforeValidator(_number)]
-
-
 @dataclass(frozen=True)
 class Panel:
     """Marks a setting as an option of `vmatrix run` and of pytest; the title groups it in the help."""
@@ -370,7 +359,7 @@ class Settings(Model):
     report_package: Annotated[str, StringConstraints(pattern=PACKAGE)] = Field(
         default="vmatrix-history", description="Package name for report_history `package`."
     )
-    report_keep_days: Number = Field(
+    report_keep_days: float = Field(
         default=30.0,
         gt=0,
         le=3660,
@@ -391,28 +380,28 @@ class Settings(Model):
     alert_smtp_user: str | None = Field(
         default=None, description="User of the SMTP server; MATRIX_ALERT_PASSWORD has the password."
     )
-    alert_infra_rate: Number = Field(
+    alert_infra_rate: float = Field(
         default=0.2, ge=0, le=1, description="Share of cells that fail by the infrastructure, above which it is told."
     )
-    quarantine_rate: Number = Field(
+    quarantine_rate: float = Field(
         default=0.1,
         gt=0,
         le=1,
         description="Rate at which a check fails by chance, above which `vmatrix gitlab issues` proposes a quarantine.",
     )
-    timeout_scale: Annotated[Number, LIMITS] = Field(
+    timeout_scale: Annotated[float, LIMITS] = Field(
         default=1.0,
         gt=0,
         le=100,
         description="Factor for all time-outs, those of the playbooks (cluster_timeout_scale) included.",
     )
-    max_memory_mib: Annotated[Count | None, LIMITS] = Field(
+    max_memory_mib: Annotated[int | None, LIMITS] = Field(
         default=None, gt=0, description="Maximum memory (MiB) of the run's machines at a time."
     )
-    max_cpus: Annotated[Number | None, LIMITS] = Field(
+    max_cpus: Annotated[float | None, LIMITS] = Field(
         default=None, gt=0, description="Maximum CPUs of the run's machines at a time."
     )
-    max_machines: Annotated[Count | None, LIMITS] = Field(
+    max_machines: Annotated[int | None, LIMITS] = Field(
         default=None, gt=0, description="Maximum number of the run's machines at a time."
     )
     chaos: Annotated[str, AfterValidator(checked)] | None = Field(
@@ -420,7 +409,7 @@ class Settings(Model):
         description="Programs of a declared product that are ended while it works: executor@TASK, manager@TASK or "
         "eviction@TASK, with semicolons (docs/chaos.md).",
     )
-    expiry_hours: Number = Field(
+    expiry_hours: float = Field(
         default=4.0, gt=0, le=168, description="Hours after which `vmatrix reap --expired` deletes a cell."
     )
 
@@ -430,6 +419,16 @@ class Settings(Model):
         if isinstance(path, str) and (wrong := wrong_path(path)):
             raise ValueError(wrong)
         return os.path.expanduser(path) if isinstance(path, str | Path) else path
+
+    @field_validator(
+        "report_keep_days", "alert_infra_rate", "quarantine_rate", "timeout_scale", "max_memory_mib", "max_cpus",
+        "max_machines", "expiry_hours", mode="before",
+    )  # fmt: skip
+    @classmethod
+    def _numbers(cls, value: Any) -> Any:
+        if isinstance(value, bool):  # `yes`, which Python takes for 1; the number of a variable or an option is a text
+            raise ValueError("expected a number")
+        return value
 
     @property
     def keeps(self) -> Literal["always", "failed", "never"]:
