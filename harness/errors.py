@@ -60,6 +60,17 @@ class BadInput(VmatrixError):
     exit_code = EXIT_BAD_INPUT
 
 
+class NotText(BadInput):
+    """A file that the user named is not UTF-8 text.
+
+    line: of the first byte that is not.
+    """
+
+    def __init__(self, summary: str, *, line: int = 1, hint: str = "") -> None:
+        super().__init__(summary, hint=hint)
+        self.line = line
+
+
 class NothingSelected(BadInput):
     """The selection is valid and matches no cell."""
 

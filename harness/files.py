@@ -22,7 +22,7 @@ from pathlib import Path
 import yaml
 
 from harness import system
-from harness.errors import BadInput
+from harness.errors import BadInput, NotText
 
 MIB = 2**20
 LARGEST = 16 * MIB  # matrices, settings, kubeconfigs and product files have kilobytes; a vault or a list may have more
@@ -126,22 +126,16 @@ class IndentedDumper(yaml.SafeDumper):
 
 
 def read_text(path: Path, *, largest: int = LARGEST) -> str:
-    """Return a regular file's text; BadInput as `read_bytes`, and when it is not UTF-8."""
+    """Return a regular file's text; BadInput as `read_bytes`, and when it is not UTF-8 (NotText)."""
     content = read_bytes(path, largest=largest)
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # UTF-32 begins so as well
         raise BadInput(f"{path} is UTF-16 text; only UTF-8 is read", hint=f"iconv -f UTF-16 -t UTF-8 {path}")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise BadInput(
-            f"{path}:{_line(content, error.start)} is not UTF-8 text: {error.reason} at byte {error.start}",
-            hint="save it as UTF-8",
-        ) from error
-
-
-def _line(content: bytes, end: int) -> int:
-    """Return the number of the line that a byte is on."""
-    return content.count(b"\n", 0, end) + 1
+        line = content.count(b"\n", 0, error.start) + 1
+        wrong = f"is not UTF-8 text: {error.reason} in line {line}, at byte {error.start}"
+        raise NotText(f"{path} {wrong}", line=line, hint="save it as UTF-8") from error
 
 
 def read_bytes(path: Path, *, largest: int = LARGEST) -> bytes:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from harness.errors import BadInput
+from harness.errors import BadInput, NotText
 from harness.files import read_text
 from harness.yaml_text import LOADER as PARSER
 from harness.yaml_text import UNUSABLE, line_of, too_deep, words_of
@@ -164,11 +164,8 @@ def _one(text: str, loader: Any) -> list[yaml.Node | None]:
 def _document(file: Path, root: yaml.Node | None, problems: list[Problem]) -> tuple[Document, list[Problem]]:
     reading = _Reading(file)
     content = reading.value(root, ()) if root is not None else None
-    return Document(file, None if reading.unusable else content, reading.lines, written=reading.written), [
-        *problems,
-        *reading.unusable,
-        *reading.problems,
-    ]
+    document = Document(file, None if reading.unusable else content, reading.lines, written=reading.written)
+    return document, [*problems, *reading.unusable, *reading.problems]
 
 
 def _roots(file: Path, compose: Compose) -> tuple[list[yaml.Node | None], list[Problem]]:
@@ -176,11 +173,10 @@ def _roots(file: Path, compose: Compose) -> tuple[list[yaml.Node | None], list[P
     try:
         return _composed(file, read_text(file), compose)
     except BadInput as error:
-        said = re.match(r":(\d+) ", error.summary.removeprefix(str(file)))
-        summary = error.summary.removeprefix(f"{file}{said.group().rstrip() if said else ''}").lstrip(": ")
+        summary = error.summary.removeprefix(f"{file} ").removeprefix(f"{file}: ")
         absent = isinstance(error.__cause__, FileNotFoundError)
         message = "the file does not exist" if absent else f"{summary}: {error.hint}"
-        return [], [Problem(file, int(said.group(1)) if said else 1, "", message)]
+        return [], [Problem(file, error.line if isinstance(error, NotText) else 1, "", message)]
 
 
 def _composed(file: Path, text: str, compose: Compose) -> tuple[list[yaml.Node | None], list[Problem]]:

@@ -194,7 +194,7 @@ def test_a_byte_that_is_not_utf_8_is_told_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "latin.yml"
     file.write_bytes(b"a: 1\nb: \xe9\n")
     assert [str(problem) for problem in read_all(file)[1]] == [
-        f"{file}:2: is not UTF-8 text: invalid continuation byte at byte 8: save it as UTF-8"
+        f"{file}:2: is not UTF-8 text: invalid continuation byte in line 2, at byte 8: save it as UTF-8"
     ]
 
 
