@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
@@ -62,7 +62,7 @@ from harness.session.reporting import Asked, looked_at
 from harness.session.selection import profile_of
 from harness.spec import Spec
 from harness.spec.project import Project
-from harness.spec.settings import load_settings
+from harness.spec.settings import Settings, load_settings
 from harness.spec.suites import LIFE
 
 app = CommandSet(no_args_is_help=True, help="Commands for the jobs of a GitLab pipeline.")
@@ -124,7 +124,7 @@ def generate(
     show_rows(out, ("cell", "machines", "why"), rows)
 
 
-STORES = ("file", "package")  # of the setting report_history
+STORES = get_args(Settings.model_fields["report_history"].annotation)
 UNFIT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 

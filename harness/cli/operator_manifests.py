@@ -11,6 +11,7 @@ import typer
 from harness.artifacts.own import push as pushing
 from harness.artifacts.store import Store
 from harness.cli.options import takes
+from harness.cli.output import tell_written
 from harness.errors import BadInput
 from harness.files import write_atomically
 from harness.operator import manifests as made
@@ -112,8 +113,7 @@ def _write_committed() -> None:
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text)
-    for path in texts:
-        typer.echo(path)
+    tell_written(texts)
 
 
 def _refuse_wrong(image: str | None, namespace: str | None) -> None:
