@@ -99,6 +99,17 @@ class Muted:
         drop(self._name)
 
 
+TOLD = "_VMATRIX_TOLD"  # notices already given: processes that this one starts or becomes inherit it and stay quiet
+
+
+def tell_once(line: str) -> None:
+    """Print a notice on standard error, unless this process, or one that led to it, has told it."""
+    told = os.environ.get(TOLD, "").splitlines()
+    if line not in told:
+        os.environ[TOLD] = "\n".join([*told, line])
+        sys.stderr.write(f"{line}\n")
+
+
 SIZES = ("COLUMNS", "LINES", "TERMINAL_WIDTH")  # a terminal's, as rich, click and typer read them
 SIZE = re.compile("[1-9][0-9]{0,3}")
 

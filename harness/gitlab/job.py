@@ -27,8 +27,8 @@ from harness.spec import load_spec
 from harness.spec.loader import load_part, load_timeouts
 from harness.spec.models import Infra, QuarantineEntry, Timeouts
 from harness.spec.project import Project, matrix_dir
-from harness.spec.renamed import tell_once
 from harness.spec.settings import Settings, load_settings
+from harness.streams import tell_once
 
 MERGE_REQUEST, SCHEDULE = "merge_request_event", "schedule"
 AT_A_DESK = "`vmatrix gitlab` is for jobs of a GitLab pipeline; elsewhere, use `vmatrix run`"

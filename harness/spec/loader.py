@@ -13,11 +13,12 @@ from pydantic import BaseModel
 
 from harness.errors import BadInput
 from harness.paths import MATRIX, packaged_dir
-from harness.spec import crossref, dates, feasibility, layers, lines, renamed
+from harness.spec import crossref, dates, feasibility, layers, lines
 from harness.spec.models import FILES as FILES
 from harness.spec.models import Product, Space, Spec, Timeouts
 from harness.spec.models.axes import completed
 from harness.spec.shape import validate as validate
+from harness.streams import tell_once
 
 CLOSE = 0.75  # alike enough to be meant: tires.yml, scenario.yml, topology.yml
 
@@ -102,7 +103,7 @@ def load_spec(directory: Path, *, today: date | None = None, expired_ok: bool = 
     if problems:
         raise refuse(problems, own=directory)
     for problem in own if expired_ok else packaged:
-        renamed.tell_once(f"warning: {problem}")
+        tell_once(f"warning: {problem}")
     parts["tiers"] = {
         name: tier.model_copy(update={"pinned": tuple(completed(parts["axes"], cell) for cell in tier.pinned)})
         for name, tier in parts["tiers"].items()

@@ -1,13 +1,10 @@
-"""Former names: those still accepted, with one line on standard error that says what is new, and those refused.
-
-Such a line is told once by a command and by all that it starts (`tell_once`), as are others that change nothing.
-"""
+"""Former names: those still accepted, with one line on standard error that says what is new, and those refused."""
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Any
+
+from harness.streams import tell_once
 
 SETTINGS = {"infra_kind": "infra_profile"}
 PROVIDERS = {"local": "embedded"}
@@ -20,7 +17,6 @@ FLAGS = {  # by setting
 IGNORED = {"history": "cells are ordered by the history of cell runs; report_file says where that is"}  # by setting
 _BRANCH = "the history on a git branch was removed: set report_history to `package`, or to `file`"
 REFUSED = {"report_remote": _BRANCH, "report_branch": _BRANCH}  # by setting
-TOLD = "_VMATRIX_TOLD"  # notices already given: processes that this one starts or becomes inherit it and stay quiet
 
 
 def notice(old: str, new: str, where: str = "") -> None:
@@ -31,14 +27,6 @@ def notice(old: str, new: str, where: str = "") -> None:
 def ignored(setting: str, where: str) -> None:
     """Print once that a setting has no effect any more."""
     tell_once(f"note: setting {setting} has no effect any more: {IGNORED[setting]} ({where})")
-
-
-def tell_once(line: str) -> None:
-    """Print a line on standard error, unless this process, or one that led to it, has told it."""
-    told = os.environ.get(TOLD, "").splitlines()
-    if line not in told:
-        os.environ[TOLD] = "\n".join([*told, line])
-        sys.stderr.write(f"{line}\n")
 
 
 def current_store(value: Any) -> Any:

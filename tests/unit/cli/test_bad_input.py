@@ -16,7 +16,7 @@ from harness.cli import app, main
 from harness.kube.api import Patience
 from harness.paths import PROJECT, project_dir
 from harness.spec.models import FILES
-from harness.spec.renamed import TOLD
+from harness.streams import TOLD
 from tests.unit.cli.test_anywhere import commands
 from tests.unit.programs import VMATRIX, run_loaded
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from harness.cli import app, options, reach, report
 from harness.paths import project_dir
 from harness.session import reporting
-from harness.spec.renamed import TOLD
+from harness.streams import TOLD
 from tests.unit.programs import run_loaded
 
 runner = CliRunner()

@@ -23,8 +23,8 @@ from harness.infra.host.preflight import Requirement
 from harness.infra.host.status import InstanceStatus, ProgramStatus, SeenMachine, State
 from harness.model import Mirror
 from harness.providers import Opening
-from harness.spec.renamed import TOLD
 from harness.spec.settings import Settings
+from harness.streams import TOLD
 
 app = typer.Typer()
 doctor.register(app)

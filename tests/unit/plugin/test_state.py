@@ -8,7 +8,7 @@ import pytest
 
 from harness.plugin.state import add_options
 from harness.spec.options import OPTIONS, RUN
-from harness.spec.renamed import TOLD
+from harness.streams import TOLD
 
 
 class Group:

@@ -9,7 +9,7 @@ import pytest
 
 from harness.paths import MATRIX, packaged_dir
 from harness.spec import load_spec
-from harness.spec.renamed import TOLD
+from harness.streams import TOLD
 from tests.unit.spec.conftest import TODAY, edit, mistakes
 
 

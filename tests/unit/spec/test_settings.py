@@ -15,8 +15,8 @@ import yaml
 
 from harness.errors import BadInput
 from harness.spec.models import BuildSource, DiskImage, Infra, UrlSource
-from harness.spec.renamed import TOLD
 from harness.spec.settings import Blow, ImageMirror, Settings, Sourced, blows, load_settings, refuse_unreachable
+from harness.streams import TOLD
 from tests.unit.pages import ROOT
 
 
